@@ -105,8 +105,9 @@ class Jobs:
         follow the last epoch, whose changes belong to the feed. ``shows_expiry``: the feed is of
         all rows, whether or not they have expired, each with its `EXPIRY`. EpochNotFoundError,
         EpochExpiredError, TableNotFoundError, also if the table was dropped and created again
-        within the range; OptionError for a range that ends before it begins, documents that expire;
-        SchemaMismatchError for an unknown column.
+        within the range; OptionError for a range that ends before it begins, documents that expire,
+        a repair of the clock within the range if rows expire; SchemaMismatchError for an unknown
+        column.
         """
         first = epoch_number(first_epoch)
         last = None if last_epoch is None else epoch_number(last_epoch)
@@ -131,7 +132,8 @@ class Jobs:
     def feed_epochs(self, table_id: int, after: int, last: int | None = None) -> Iterable[int]:
         """Return the epochs after ``after`` of which a table's feed may have changes, ascending.
 
-        Those of `data_epochs`; all of a table whose rows expire.
+        Those of `data_epochs`; of a table whose rows expire, all from the first by which one may
+        have expired.
         """
         state = self._epochs.state
         return feed_epochs(self._epochs.log, state, table_id, after, last or state.epoch)

@@ -130,6 +130,8 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._store: Store | None = None
         self._first: FeedOffset | None = None
         self._target: int | None = None
+        # The epoch of the last offset that the query had.
+        self._reached: int | None = None
         # Columns that cannot be read fail here, when the query starts.
         checked_names(self._definition().schema, options, schema)
 
@@ -149,6 +151,7 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return the end of the micro-batch after ``start``; ``start`` if nothing changed."""
         offset = FeedOffset.from_json(start)
+        self._reached = offset.epoch
         if offset.is_whole:
             return offset.after_snapshot().to_json()
         epoch = self._next_epoch(offset, limit)
@@ -157,7 +160,9 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @strip_traceback
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return the last epoch that changed the table, for the query's progress."""
-        return {"epoch": self._newest_epoch(self._definition().table_id, self._open().epoch)}
+        table_id, newest = self._definition().table_id, self._open().epoch
+        after = newest if self._reached is None else self._reached
+        return {"epoch": self._newest_epoch(table_id, after)}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Return how many commits a micro-batch takes; Spark's limit counts them as files."""
@@ -167,7 +172,7 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @strip_traceback
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Remember the latest epoch: this run of the query ends with it."""
-        self._target = self._newest_epoch(self._definition().table_id, self._open().epoch)
+        self._target = self._open().epoch
 
     # Micro-batches
 

@@ -106,14 +106,14 @@ class History:
         follows = np.flatnonzero(self.keys[1:] == self.keys[:-1])
         replaced[follows] = self.steps[follows + 1]
         expires = is_row & ~is_expired & (ends < replaced)
-        kept, deleted = np.flatnonzero(~is_expired), np.flatnonzero(is_expired | expires)
+        unexpired, deleted = np.flatnonzero(~is_expired), np.flatnonzero(is_expired | expires)
         deletes = self.entries.take(deleted).key_bytes()
-        entries = self.entries.take(kept).followed_by(
+        entries = self.entries.take(unexpired).followed_by(
             Block.over(deletes, constant(delete, len(deletes)))
         )
         deleted_at = np.where(is_expired, self.steps, ends)[deleted]
-        steps = np.append(self.steps[kept], deleted_at)
-        keys = np.append(self.keys[kept], self.keys[deleted])
+        steps = np.append(self.steps[unexpired], deleted_at)
+        keys = np.append(self.keys[unexpired], self.keys[deleted])
         order = np.lexsort((steps, keys))
         return History(entries.take(order), steps[order], keys[order])
 

@@ -1,7 +1,7 @@
 """How the changes of a range of epochs are found in the log.
 
 Promises: a range that cannot be read whole is refused: epochs that are no longer kept, a table that
-was dropped within it, documents that expire.
+was dropped within it, documents that expire, a repair of the clock where rows expire.
 Does not know: rows.
 """
 
@@ -49,8 +49,9 @@ def plan_feed(log: Log, newest: StoreState, request: FeedRequest) -> FeedPlan:
 
     A range that ends right before it begins has no changes. EpochExpiredError,
     EpochNotFoundError, TableNotFoundError also if the table was dropped and created again within
-    the range, OptionError for a range that ends before it begins, or documents that expire unless
-    the feed shows expiries, the errors of `feed_fields`.
+    the range, OptionError for a range that ends before it begins, and, unless the feed shows
+    expiries, for documents that expire and for a repair of the clock within the range of a table
+    whose rows expire; the errors of `feed_fields`.
     """
     last = newest.epoch if request.last is None else request.last
     _check_range(newest, request.first, last)
@@ -74,6 +75,7 @@ def _plan(
         _check_rows_expire_whole(definition)
         existing = (entry for entry in entries if entry.epoch >= definition.created_epoch)
         steps = tuple(every_step_of(existing, definition.table_id))
+        _check_times_ascend(newest, definition, steps)
     merges_expired = follows_expiry and not definition.properties.is_plain
     if merges_expired or _may_forget(log, newest, definition, steps):
         steps = tuple(_with_bases(log, newest, definition.table_id, entries, steps))
@@ -147,6 +149,21 @@ def _check_rows_expire_whole(definition: TableDefinition) -> None:
         raise expiring_documents_error(definition.name)
 
 
+def _check_times_ascend(
+    newest: StoreState, definition: TableDefinition, steps: Sequence[FeedStep]
+) -> None:
+    """OptionError if the clock was repaired by one of some steps: rows may be visible again."""
+    repairs = {step.epoch for step in steps}.intersection(newest.clock_repairs)
+    repair = max(repairs, default=None)
+    if repair is not None:
+        raise OptionError(
+            f"table {definition.name}: its rows expire, and the clock was repaired at epoch "
+            f"{repair}, so rows that had expired by the wrong clock may be visible again, which a "
+            f"feed does not show: begin at epoch {repair + 1} with the whole table as of epoch "
+            f"{repair}, a stream from a new checkpoint"
+        )
+
+
 def data_epochs(
     log: Log, newest: StoreState, table_id: int, after: int, last: int
 ) -> Iterator[int]:
@@ -162,26 +179,31 @@ def feed_epochs(
 ) -> Iterable[int]:
     """Return the epochs after ``after``, up to ``last``, of which the feed may have changes.
 
-    Those that may have changed the table's rows, all of a table whose rows expire.
+    Those that may have changed the table's rows; of a table whose rows expire, all from the first
+    by which a row may have expired. They may have expired themselves: then changes are lost.
     """
-    if _may_expire(log, newest, table_id, after):
+    if _expiring_rows(log, newest, table_id, after):
         return range(after + 1, last + 1)
-    return data_epochs(log, newest, table_id, after, last)
+    epochs = data_epochs(log, newest, table_id, after, last)
+    if newest.expiring_rows(table_id):
+        # No row expires before the first one is written.
+        return range(next(epochs, last + 1), last + 1)
+    return epochs
 
 
 def newest_feed_epoch(log: Log, newest: StoreState, table_id: int, after: int) -> int:
     """Return the newest epoch that `feed_epochs` may return."""
-    expires = _may_expire(log, newest, table_id, after)
-    return newest.epoch if expires else newest.tables[table_id].data_epoch
+    # Maintenance may have removed rows since then, because they had expired.
+    if newest.expiring_rows(table_id) or _expiring_rows(log, newest, table_id, after):
+        return newest.epoch
+    return newest.tables[table_id].data_epoch
 
 
-def _may_expire(log: Log, newest: StoreState, table_id: int, epoch: int) -> bool:
-    """Return whether rows of a table may expire after an epoch."""
-    states = [newest]
-    if newest.oldest_epoch <= epoch <= newest.epoch:
-        # Maintenance may have removed rows since then, because they had expired.
-        states.append(log.state_at(newest, epoch))
-    return any(state.expiring_rows(table_id) for state in states)
+def _expiring_rows(log: Log, newest: StoreState, table_id: int, epoch: int) -> int:
+    """Return an upper bound of the rows of a table that expire, as of an epoch, even expired."""
+    if not 1 <= epoch <= newest.epoch:
+        return 0
+    return log.past_state(newest, epoch).expiring_rows(table_id)
 
 
 def _check_range(newest: StoreState, first: int, last: int) -> None:

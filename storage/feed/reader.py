@@ -122,8 +122,8 @@ class FeedReader:
     def _changes(self, bounds: Bounds) -> Iterator[pa.RecordBatch]:
         history = self._history(bounds)
         if self._shape.follows_expiry:
-            ends = ExpiryTimes(self._before.time, np.maximum.accumulate(self._times))
-            history = history.with_expiries(ends, self._encoding.encode_delete())
+            times = ExpiryTimes(self._before.time, self._times)
+            history = history.with_expiries(times, self._encoding.encode_delete())
         same = partial(same_rows, self._encoding)
         if self._shape.shows_expiry:
             same = partial(_same_rows_and_expiries, same)
@@ -177,7 +177,9 @@ class FeedReader:
     def _expiring(self, bounds: Bounds) -> Iterator[Block]:
         """Yield the entries before the steps that expire by the last of them, also hidden ones."""
         table_id, last = self._encoding.table_id, self._times.max()
-        segments = (s for s in self._before.segments if s.record.expiring(table_id))
+        segments = (
+            segment for segment in self._before.segments if segment.record.expiring(table_id)
+        )
         for block in self._source.read(segments, bounds):
             expiries = Headers(block).expiries
             yield block.take(np.flatnonzero((expiries > self._before.time) & (expiries <= last)))

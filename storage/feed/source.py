@@ -1,7 +1,7 @@
 """What a feed is made of: the commits that changed a table, and the entries in their segments.
 
-Promises: every commit that may have changed a row of the table is a step, maintenance never is.
-Entries come as they are stored, deletes included.
+Promises: every commit that may have changed a row of the table is a step; other commits are steps
+only where rows expire. Entries come as they are stored, deletes included.
 Does not know: what a change is.
 """
 

@@ -35,6 +35,8 @@ from .state import StoreState, fold
 _CACHE_UNITS = 20_000
 # The refreshes of a few views ask for states that are a few epochs old.
 _MOST_STATES = 4
+# The state of an expired epoch may be the fold of the whole log, which is not held at once.
+_MOST_ENTRIES = 1024
 
 
 class EntryCache:
@@ -198,18 +200,27 @@ class History:
         EpochNotFoundError or EpochExpiredError, CorruptionError if a file is missing or damaged.
         """
         newest.check_epoch(epoch)
+        return self.past_state(newest, epoch)
+
+    def past_state(self, newest: StoreState, epoch: int) -> StoreState:
+        """Return the state of an epoch up to ``newest``, whether or not the epoch can be read.
+
+        The files of its segments may be gone. It takes the whole log up to an expired epoch, since
+        vacuum removes the checkpoints before it. CorruptionError if a file is missing or damaged.
+        """
         state = newest if epoch == newest.epoch else self._folded(newest, epoch)
         known = [known for known in self._states if known.commit_id != state.commit_id]
         self._states = (state, *known)[:_MOST_STATES]
         return state
 
     def _folded(self, newest: StoreState, epoch: int) -> StoreState:
-        start = self._known_before(newest, epoch) or self._start_before(newest, epoch)
-        entries = list(self.entries(newest, start.epoch + 1, epoch))
-        if not entries:
-            return start
-        check_parent(start.commit_id, entries[0], self._environment.location(LOG))
-        return fold(start, entries)
+        state = self._known_before(newest, epoch) or self._start_before(newest, epoch)
+        while state.epoch < epoch:
+            last = min(state.epoch + _MOST_ENTRIES, epoch)
+            entries = list(self.entries(newest, state.epoch + 1, last))
+            check_parent(state.commit_id, entries[0], self._environment.location(LOG))
+            state = fold(state, entries)
+        return state
 
     def _known_before(self, newest: StoreState, epoch: int) -> StoreState | None:
         """Return the last known state at or before an epoch, unless it is far from it."""

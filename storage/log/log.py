@@ -306,6 +306,10 @@ class Log:
         """Return the state of an epoch. The errors of `History.state_at`."""
         return self._history.state_at(newest, epoch)
 
+    def past_state(self, newest: StoreState, epoch: int) -> StoreState:
+        """Return the state of an epoch, also of an expired one, as `History.past_state` does."""
+        return self._history.past_state(newest, epoch)
+
     def epoch_at(self, newest: StoreState, time: int) -> int:
         """Return the newest epoch committed at or before a time, as `History.epoch_at` does."""
         return self._history.epoch_at(newest, time)

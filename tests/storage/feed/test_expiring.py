@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from relstate.storage import Store
-from relstate.storage.environment import LocalEnvironment
-from relstate.storage.errors import OptionError
+from relstate.storage.environment import CLOCK_TOLERANCE, LocalEnvironment
+from relstate.storage.errors import EpochExpiredError, OptionError
 from support.clock import ManualClock
 from support.examples import Seeds
 from support.feeds import Change, changes_of, read_feed
@@ -131,14 +131,80 @@ def test_compaction_that_removes_expired_rows_is_the_epoch_of_their_deletes(tmp_
         for key in range(6):
             put(store, {key: 10})
         written = store.epoch
-        clock.advance(6)
-        store.compact()
+        expire_and_compact(store, clock)
         assert store.epoch == written + 1
 
         deletes = [Change("delete", store.epoch, (key, 10)) for key in range(6)]
         assert read_feed(store, "t", written + 1) == deletes
         put(store, {1: 10})
         assert read_feed(store, "t", store.epoch) == [Change("insert", store.epoch, (1, 10))]
+
+
+def test_an_epoch_that_has_expired_with_its_rows_is_not_followed(tmp_path: Path) -> None:
+    """Their deletes are lost: that is an error also where compaction and vacuum left no trace."""
+    clock = ManualClock()
+    with new_store(tmp_path / "store", clock) as store:
+        store.create_table("t", "k INT, v INT", primary_key=["k"], ttl=5)
+        written = put_and_epoch(store, {1: 10})
+        table_id = store.state.table("t").definition.table_id
+        expire_and_compact(store, clock)
+        expire_epochs(store, clock)
+        assert store.state.oldest_epoch > written
+
+        assert store.jobs.newest_feed_epoch(table_id, written) == store.epoch
+        first = next(iter(store.jobs.feed_epochs(table_id, written)))
+        assert first == written + 1
+        with pytest.raises(EpochExpiredError):
+            store.jobs.feed_plan("t", first)
+
+
+@pytest.mark.parametrize("ttl", [None, 5])
+def test_an_epoch_without_rows_that_expire_is_followed_after_it_has_expired(
+    ttl: int | None, tmp_path: Path
+) -> None:
+    """Nothing was missed: the feed begins with the first row that is written, or stays empty."""
+    clock = ManualClock()
+    with new_store(tmp_path / "store", clock) as store:
+        store.create_table("t", "k INT, v INT", primary_key=["k"], ttl=ttl)
+        created, table_id = store.epoch, store.state.table("t").definition.table_id
+        expire_epochs(store, clock)
+        assert store.state.oldest_epoch > created
+        assert list(store.jobs.feed_epochs(table_id, created)) == []
+        assert store.jobs.newest_feed_epoch(table_id, created) == created
+
+        written = put_and_epoch(store, {1: 10}, ttl=5)
+        store.create_table("o", "k INT", primary_key=["k"])
+        epochs = list(store.jobs.feed_epochs(table_id, created))
+        assert epochs == [written, store.epoch]
+        assert store.jobs.newest_feed_epoch(table_id, created) == store.epoch
+        assert read_feed(store, "t", epochs[0]) == [Change("insert", written, (1, 10))]
+
+
+def test_a_range_with_a_repair_of_the_clock_is_refused(tmp_path: Path) -> None:
+    """Rows that had expired by the wrong clock are read again, which no feed from before shows."""
+    clock = ManualClock()
+    with new_store(tmp_path / "store", clock) as store:
+        store.create_table("t", "k INT, v INT", primary_key=["k"], ttl=100)
+        store.create_table("plain", "k INT, v INT", primary_key=["k"])
+        first = put_and_epoch(store, {1: 10})
+        clock.advance(3600)
+        store.create_table("o", "k INT", primary_key=["k"])
+        wrong = store.epoch
+        clock.set_back(3600)
+        repaired = store.repair_clock()
+        assert (rows_at(store, wrong), rows_at(store, repaired)) == ({}, {1: (1, 10)})
+
+        for start in (first, repaired):
+            with pytest.raises(OptionError, match=f"begin at epoch {repaired + 1} with the whole"):
+                read_feed(store, "t", start)
+        assert read_feed(store, "t", first, wrong)[-1] == Change("delete", wrong, (1, 10))
+        assert read_feed(store, "plain", first) == []
+        snapshot = changes_of(store.jobs.feed_snapshot("t", repaired).read())
+        assert snapshot == [Change("insert", repaired, (1, 10))]
+        clock.advance(100)
+        store.create_table("p", "k INT", primary_key=["k"])
+        deletes = [Change("delete", store.epoch, (1, 10))]
+        assert read_feed(store, "t", repaired + 1) == deletes
 
 
 def test_documents_that_expire_have_no_feed(tmp_path: Path) -> None:
@@ -156,3 +222,18 @@ def put_and_epoch(store: Store, rows: dict[int, int | None], ttl: int | None = N
     """Write rows as `put` does; return the epoch."""
     put(store, rows, ttl)
     return store.epoch
+
+
+def expire_and_compact(store: Store, clock: ManualClock) -> None:
+    """Let the rows of t expire, and remove them from the files."""
+    clock.advance(6 + CLOCK_TOLERANCE / 1_000_000)
+    store.compact()
+    assert store.state.expiring_rows(store.state.table("t").definition.table_id) == 0
+
+
+def expire_epochs(store: Store, clock: ManualClock) -> None:
+    """Let the epochs before the next one expire."""
+    clock.advance(1)
+    store.create_table(f"o{store.epoch}", "k INT", primary_key=["k"])
+    clock.advance(1)
+    store.vacuum(retention=1)

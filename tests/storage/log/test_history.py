@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from relstate.storage.environment import LocalEnvironment
+from relstate.storage.errors import EpochExpiredError
+from relstate.storage.log import history
 from relstate.storage.log.history import EntryCache
 from relstate.storage.log.log import Log
 from relstate.storage.log.state import StoreState
-from relstate.storage.paths import archive_path, entry_path
+from relstate.storage.maintenance.vacuum import vacuum
+from relstate.storage.paths import BLOCK, archive_path, entry_path
 from support.commits import advanced, entries_on_disk, new_store, quick_environment
 from support.faulty_environment import FaultyEnvironment
 
@@ -141,3 +144,22 @@ def test_the_cache_is_bounded(environment: LocalEnvironment) -> None:
 
     assert len(list(log.entries(state, 1, 12))) == 12
     assert list(cache.ancestors(state, 1)) == [12, 11, 10, 9]
+
+
+def test_the_state_of_an_expired_epoch_is_that_of_its_entries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also after vacuum removed the checkpoint before it, however many entries it is made of."""
+    monkeypatch.setattr(history, "_MOST_ENTRIES", 20)
+    environment = quick_environment(tmp_path / "store")
+    log, state = new_store(environment, "orders")
+    past = state = advanced(log, state, 3 * BLOCK - 1)
+    state = advanced(log, state, 6 * BLOCK)
+    state, _ = vacuum(log, state, 0)
+    assert state.oldest_epoch > past.epoch
+    assert [epoch for epoch in log.checkpoint_epochs() if epoch <= past.epoch] == []
+
+    log = Log(environment, EntryCache())
+    assert log.past_state(log.load(), past.epoch) == past
+    with pytest.raises(EpochExpiredError):
+        log.state_at(state, past.epoch)
