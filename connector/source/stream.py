@@ -213,14 +213,15 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _next_epoch(self, offset: FeedOffset, limit: ReadLimit) -> int | None:
         """Return the last epoch of the next micro-batch; None if nothing changed."""
         newest = self._newest_epoch(offset.table_id, offset.epoch)
-        if self._target is not None:
-            newest = min(newest, self._target)
         if newest <= offset.epoch:
             return None
-        if not isinstance(limit, ReadMaxFiles):
+        last = newest if self._target is None else min(newest, self._target)
+        if last == newest and not isinstance(limit, ReadMaxFiles):
             return newest
-        epochs = self._open().jobs.feed_epochs(offset.table_id, offset.epoch, newest)
-        return max(islice(epochs, limit.max_files), default=None)
+        epochs = iter(self._open().jobs.feed_epochs(offset.table_id, offset.epoch, last))
+        if isinstance(limit, ReadMaxFiles):
+            epochs = islice(epochs, limit.max_files)
+        return max(epochs, default=None)
 
     def _plan(self, first: FeedOffset, last: FeedOffset) -> FeedPlan | FeedSnapshot:
         store, options = self._open(), self._options

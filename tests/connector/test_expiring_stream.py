@@ -108,12 +108,15 @@ def test_a_run_of_what_is_there_ends_with_the_epoch_at_which_it_began(
     store: Store, reader: ChangeStreamReader
 ) -> None:
     """Later commits are for the next run."""
-    created, written = store.epoch, put(store, 1)
+    created = offset_after(store, store.epoch)
+    store.create_table("o", "k INT", primary_key=["k"])
+    reader.prepareForTriggerAvailableNow()
+    written = put(store, 1)
+    assert micro_batch(reader, created) == (created, [])
 
     reader.prepareForTriggerAvailableNow()
     put(store, 2)
-    end, changes = micro_batch(reader, offset_after(store, created))
-
+    end, changes = micro_batch(reader, created)
     assert changes == [Change("insert", written, (1, 10))]
     assert micro_batch(reader, end) == (end, [])
 
