@@ -216,7 +216,9 @@ def statistics(
     deletes = value_data[value_starts] == Kind.DELETE
     flags = value_data[value_starts + 1]
     expiring = (flags & EXPIRES != 0) & ~deletes
-    parts = flags & (PART | EXPIRES) == PART
+    # A row without columns is resolved as parts are.
+    is_object = value_data[value_starts] == Kind.OBJECT
+    parts = ((flags & PART != 0) | is_object) & (flags & EXPIRES == 0)
     tables, start = [], 0
     for table_id in np.unique(table_ids).tolist():
         part = table_ids == table_id

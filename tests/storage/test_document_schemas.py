@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
@@ -81,6 +81,35 @@ def test_the_encoding_changes_without_rewriting(store: Store, compacted: bool) -
     assert got(store, 3) == {"a": None, "m": None}
     for epoch, rows in past.items():
         assert seen(store, epoch) == rows
+    assert store.check().problems == ()
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+@pytest.mark.parametrize("encodings", [["row"], ["row", "document"]])
+def test_rows_without_columns_stay_readable(
+    store: Store, encodings: list[Literal["row", "document"]], compacted: bool
+) -> None:
+    """Under another encoding, where no file has anything but such rows of an unpacked table."""
+    new_table(store, packed=False, columns="k INT, a INT, s STRING")
+    store.write("t", batch_of(store, [{"k": 1, "a": None, "s": None}]))
+    row = {"a": None, "s": None}
+    if compacted:
+        store.write("t", batch_of(store, [{"k": 2, "a": 2, "s": "x"}]))
+        with store.document_writer("t") as writer:
+            writer.remove(2, "a", "s")
+        store.compact("t")
+    else:
+        store.write("t", batch_of(store, [{"k": 2, **row}]))
+    for encoding in encodings:
+        store.set_encoding("t", encoding)
+        assert seen(store) == {1: row, 2: row}
+        assert [got(store, key) for key in (1, 2, 3)] == [row, row, None]
+    store.compact("t")
+    assert seen(store) == {1: row, 2: row}
+    (statistics,) = (
+        table for segment in store.state.segments.values() for table in segment.record.tables
+    )
+    assert (statistics.rows, statistics.parts) == (2, 0)
     assert store.check().problems == ()
 
 

@@ -67,8 +67,8 @@ class DocumentEncoding(RowEncoding):
     def may_divide(self, statistics: TableStatistics) -> bool:
         """Return whether a file may hold parts of rows; if it has, the statistics count them.
 
-        Without packing there are rows of no columns, which are not counted; a part that expires is
-        counted among what expires.
+        A row without columns is counted among the parts, as it is read like them; a part or row
+        that expires is counted among what expires. Without packing nearly every row has parts.
         """
         has_parts = statistics.parts > 0 or statistics.expiring > 0
         return has_parts or not self._is_packed or self._rows.has_lost_columns
