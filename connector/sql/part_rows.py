@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -156,7 +157,7 @@ class PartPlanner:
 
     def _batch(self, frame: DataFrame, changes: Sequence[PartChange]) -> pa.RecordBatch:
         """Return the row of a frame of constants; no row if a part of its key is NULL."""
-        rows = [tuple(row) for row in frame.collect()]
+        rows = self._collected(frame)
         if None in rows[0][: len(self._keys)]:
             rows = []
         types = [column.type for column in self._keys]
@@ -171,6 +172,17 @@ class PartPlanner:
             for index, data_type in enumerate(types)
         ]
         return pa.RecordBatch.from_arrays(arrays, names=frame.columns)
+
+    def _collected(self, frame: DataFrame) -> list[tuple[Any, ...]]:
+        """Return the rows of a frame. ValueRangeError for values that Python does not have."""
+        try:
+            return [tuple(row) for row in frame.collect()]
+        except (ValueError, OverflowError) as error:
+            raise errors.ValueRangeError(
+                f"table {self._definition.name}: a value of the statement is outside the range of "
+                f"Python's dates and times ({error}); timestamps are of the years 1 to 9999, "
+                "without the first and the last day"
+            ) from None
 
 
 def key_constants(
@@ -243,7 +255,7 @@ def arrow_form(data_type: t.DataType, value: Any) -> Any:
         return None
     match data_type:
         case t.Timestamp():
-            return s.TimestampType().toInternal(value)
+            return _microseconds(value)
         case t.TimestampNtz():
             return s.TimestampNTZType().toInternal(value)
         case t.Variant():
@@ -260,3 +272,16 @@ def arrow_form(data_type: t.DataType, value: Any) -> Any:
                 for field, inner in zip(fields, value, strict=True)
             }
     return value
+
+
+def _microseconds(value: datetime) -> int:
+    """Return the microseconds from 1970 to a time of the local time zone.
+
+    `TimestampType.toInternal` takes both repeated hours at the end of summer time as the first.
+    """
+    try:
+        return int(value.replace(microsecond=0).timestamp()) * 1_000_000 + value.microsecond
+    except (ValueError, OverflowError):
+        # Near the years 1 and 9999 no hour is repeated.
+        internal: int = s.TimestampType().toInternal(value)
+        return internal

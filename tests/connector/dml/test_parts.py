@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -155,6 +156,27 @@ def test_an_update_by_key_makes_the_row(db: Database, store: Store, docs: str) -
     assert store.epoch == epoch
 
 
+def test_both_hours_that_the_end_of_summer_time_repeats(
+    db: Database, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the time zone of the process: as a value, within a value, and as the key."""
+    columns = "at TIMESTAMP, a INT, stored TIMESTAMP, l ARRAY<TIMESTAMP>"
+    store.create_table("times", columns, primary_key=["at"], encoding="document")
+    hours = ["2026-10-25 00:30:00", "2026-10-25 01:30:00", "2026-10-25 02:30:00"]
+    monkeypatch.setenv("TZ", "Europe/Vienna")
+    time.tzset()
+    try:
+        for number, hour in enumerate(hours):
+            at = f"TIMESTAMP '{hour}'"
+            db.sql(f"UPDATE times SET a = {number}, stored = {at}, l = array({at}) WHERE at = {at}")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+    texts = db.sql("SELECT string(at), string(stored), string(l[0]) FROM times ORDER BY a")
+    assert [tuple(row) for row in texts.collect()] == [(hour, hour, hour) for hour in hours]
+
+
 def test_what_has_to_read_reads(db: Database, store: Store, docs: str) -> None:
     """Other conditions and old values; still only what changes is written."""
     db.sql("INSERT INTO docs (id, part, a, l) VALUES (1, 'p', 1, array(1)), (2, 'p', 2, array(2))")
@@ -219,6 +241,7 @@ def test_statements_with_a_time_to_live(db: Database, store: Store, docs: str) -
         (f"UPDATE docs USING TTL -5 SET a = 1 WHERE {KEY}", ValueRangeError, "found -5"),
         (f"UPDATE docs USING TTL 99999999999999 SET a = 1 WHERE {KEY}", ValueRangeError, "TTL"),
         ("UPDATE docs USING TTL x SET a = 1", UnsupportedStatementError, "whole number of seconds"),
+        (f"UPDATE docs SET at = TIMESTAMP '0001-01-01' WHERE {KEY}", ValueRangeError, "years 1 to"),
         ("UPDATE plain USING TTL 5 SET a = 1", OptionError, "only columns of document tables"),
         ("UPDATE plain SET m['x'] = 1", UnsupportedStatementError, "set the whole column"),
         ("DELETE a FROM plain", OptionError, "encoding = 'document'"),
