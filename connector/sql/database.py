@@ -169,7 +169,7 @@ class Database:
         or_replace: bool = False,
         parallelism: int | None = None,
         comment: str | None = None,
-        cluster_by: Sequence[str] = (),
+        cluster_by: str | Sequence[str] = (),
     ) -> int:
         """Create a materialized view with the rows of a DataFrame.
 
@@ -188,7 +188,7 @@ class Database:
             False,
             user_properties=properties,
             or_replace=or_replace,
-            cluster_by=tuple(cluster_by),
+            cluster_by=(cluster_by,) if isinstance(cluster_by, str) else tuple(cluster_by),
         )
         ((epoch,),) = self._view_ddl.run(statement).rows
         return int(epoch)

@@ -138,6 +138,7 @@ def test_a_view_is_distributed_by_the_columns_that_it_is_clustered_by(db: Databa
     distribution = db.store.table("c").schema.distribution_columns
     assert [column.name for column in distribution] == ["g", "v"]
     db.create_view("c", db.table("t"), or_replace=True, cluster_by=["v"])
+    db.create_view("c", db.table("t"), or_replace=True, cluster_by="v")
     assert_view_is(db, "c", "SELECT * FROM t")
     assert [column.name for column in db.store.table("c").schema.distribution_columns] == ["v"]
     with pytest.raises(errors.UnsupportedStatementError, match=r"CLUSTER BY \(x\).* k, v"):
