@@ -34,11 +34,6 @@ def creation_text(state: StoreState, name: str) -> str:
     if view is not None:
         return _view_text(definition, view.definition)
     schema = definition.schema
-    if definition.properties.sets:
-        raise errors.UnsupportedStatementError(
-            f"the table {definition.name!r} has columns that are sets, which SQL cannot write: "
-            "copy the definition by store.create_table_like"
-        )
     parts = [_column_text(column, schema) for column in schema.visible_columns]
     if schema.row_id is None:
         parts.append(f"PRIMARY KEY ({_key_text(definition)})")

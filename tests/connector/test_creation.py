@@ -196,6 +196,10 @@ def test_a_table_is_described_as_delta_does(db: Database, store: Store) -> None:
             "CREATE TABLE t (a INT NOT NULL, b INT, PRIMARY KEY (a, b)) "
             "TBLPROPERTIES ('nullable_key' = 'true', 'ttl' = '1 day', 'append_only' = 'true')"
         ),
+        (
+            "CREATE TABLE t (a INT PRIMARY KEY, s ARRAY<STRING>, `x,y` ARRAY<INT>) "
+            "TBLPROPERTIES ('encoding' = 'document', 'packed' = 'false', 'sets' = 's, `x,y`')"
+        ),
     ],
 )
 def test_what_is_shown_creates_an_equal_table(db: Database, store: Store, statement: str) -> None:
