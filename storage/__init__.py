@@ -64,7 +64,7 @@ from .snapshot import Snapshot
 from .store import Store
 from .table.chunk import OP_COLUMN, Op
 from .table.document.change import Action as ChangeAction
-from .table.document.change import Change
+from .table.document.change import Change, check_action
 from .table.document.documentencoding import DocumentEncoding
 from .table.document.target import Target
 from .table.encoding import document_encoding, encoding_of
@@ -138,6 +138,7 @@ __all__ = [
     "adds_row",
     "arrow",
     "cast",
+    "check_action",
     "check_replaceable",
     "check_table_name",
     "check_ttl",

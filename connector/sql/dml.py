@@ -249,7 +249,7 @@ def check_whole(assignment: Assignment) -> None:
     if assignment.place.steps:
         raise errors.UnsupportedStatementError(
             f"SET {assignment.column}…: a field or an entry of a column is set only in a "
-            "document table, by UPDATE; set the whole column"
+            "document table, by an UPDATE that does not change the key; set the whole column"
         )
 
 
@@ -307,8 +307,13 @@ def _ttl(reader: TokenReader) -> int | None:
     """Read ``USING TTL seconds`` if it comes next."""
     if not reader.accept("USING", "TTL"):
         return None
+    # A parameter comes as (- 5) if it is negative, and as 5000000000L if it is large.
+    is_in_parentheses = reader.accept("(")
     is_negative = reader.accept("-")
     seconds = reader.whole_number("a whole number of seconds")
+    reader.accept("::", "L")
+    if is_in_parentheses:
+        reader.expect(")")
     return -seconds if is_negative else seconds
 
 

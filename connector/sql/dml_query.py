@@ -94,8 +94,9 @@ def part_items(changes: Sequence[PartChange]) -> list[str]:
 def constant_query(keys: Sequence[str], changes: Sequence[PartChange]) -> str:
     """Return the query of changes of parts of one row, whose key and values are constants."""
     items = [f"({key}) AS {old_key(index)}" for index, key in enumerate(keys)]
-    # Spark evaluates over given rows what it plans; over no rows at all it starts a job.
-    return f"SELECT {', '.join(items + part_items(changes))} FROM VALUES (1) AS t(x)"
+    # Spark evaluates over given rows what it plans; over no rows at all it starts a job. Beside a
+    # column it refuses aggregates.
+    return f"SELECT {', '.join(items + part_items(changes))}, x FROM VALUES (1) AS t(x)"
 
 
 def part_query(

@@ -110,6 +110,7 @@ class DmlRunner:
         target = self._store.jobs.write_target(statement.table)
         definition = target.definition
         _check_allowed(statement, definition)
+        _check_ttl(statement, definition)
         with unwrap_errors():
             reader = QueryReader(self._spark, self._store)
             if _changes_parts(statement, definition):
@@ -286,11 +287,17 @@ def _check_ttl(statement: DmlStatement, definition: TableDefinition) -> None:
     if not isinstance(statement, Insert | Update) or statement.ttl is None:
         return
     check_ttl(definition, statement.ttl)
-    if isinstance(statement, Update) and not _changes_parts(statement, definition):
+    if not isinstance(statement, Update) or _changes_parts(statement, definition):
+        return
+    if definition.properties.encoding == "document":
         raise errors.OptionError(
-            f"UPDATE {definition.name} USING TTL: only columns of document tables expire alone; "
-            "INSERT the rows USING TTL, or create the table with encoding = 'document'"
+            f"UPDATE {definition.name} USING TTL: an UPDATE that changes the key writes whole "
+            "rows, and only columns expire alone; change the key in a statement without a TTL"
         )
+    raise errors.OptionError(
+        f"UPDATE {definition.name} USING TTL: only columns of document tables expire alone; "
+        "INSERT the rows USING TTL, or create the table with encoding = 'document'"
+    )
 
 
 def _operation(statement: DmlStatement) -> str:

@@ -16,13 +16,15 @@ Does not know: Spark, or which rows change.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, combinations
 
 from sqlglot import TokenType
 
 from relstate.connector.syntax.tokens import TokenReader, quoted, tokens_of
-from relstate.storage import ChangeAction, DocumentEncoding, Target, errors
+from relstate.storage import ChangeAction, DocumentEncoding, Target, check_action, errors
+from relstate.storage import types as t
 
 from .dml import Assignment, DeleteParts, Place, Update, read_place
 
@@ -50,67 +52,75 @@ def part_changes(
     """Return the changes of a statement.
 
     SchemaMismatchError for a path that the columns' types do not have, UnsupportedStatementError
-    where two of them are at one place, or one within the other.
+    where two of them are at one place, or one may be within the other.
     """
     if isinstance(statement, DeleteParts):
-        places = statement.places
-        changes = tuple(_change(encoding, place, ChangeAction.REMOVE, None) for place in places)
-    else:
-        names = (statement.table, statement.alias)
-        assignments = [
-            _of_whole_array(encoding, assignment, statement.alias)
-            for assignment in statement.assignments
+        removals = [
+            _locate_change(encoding, place, ChangeAction.REMOVE) for place in statement.places
         ]
-        places = tuple(assignment.place for assignment in assignments)
-        changes = tuple(
-            change
-            for assignment in assignments
-            for change in _assigned(encoding, assignment, names)
-        )
-    _check_apart(places)
-    return changes
+        _check_apart(removals, "removed")
+        return tuple(removals)
+    names = (statement.table, statement.alias)
+    changes = [
+        _read_assignment(encoding, _replace_element(encoding, assignment, statement.alias), names)
+        for assignment in statement.assignments
+    ]
+    _check_apart([first for first, *_ in changes], "set")
+    return tuple(chain.from_iterable(changes))
 
 
-def _of_whole_array(encoding: DocumentEncoding, assignment: Assignment, alias: str) -> Assignment:
+def _replace_element(encoding: DocumentEncoding, assignment: Assignment, alias: str) -> Assignment:
     """Return an assignment to an element of an array as one to the array; others as they are."""
     steps = assignment.place.steps
     if not steps or not steps[-1].is_key:
         return assignment
     array = Place(assignment.place.column, steps[:-1])
-    if not _change(encoding, array, ChangeAction.REMOVE, None).target.is_list:
+    if not _locate_change(encoding, array, ChangeAction.REMOVE).target.is_list:
         return assignment
     return Assignment(array, _with_element(array, alias, steps[-1].text, assignment.expression))
 
 
 def _with_element(place: Place, alias: str, index: str, expression: str) -> str:
-    """Return the expression of an array in which one element is replaced."""
+    """Return the expression of an array in which one element is replaced.
+
+    Spark refuses the index if it would refuse it in a SELECT.
+    """
     array = f"{quoted(alias)}.{quoted(place.column)}"
     for step in place.steps:
         array += f"[{step.text}]" if step.is_key else f".{quoted(step.text)}"
+    # Cast only where it is an index of the array: a larger number could wrap around.
     position = f"CAST(({index}) AS INT)"
     before = f"slice({array}, 1, {position})"
     after = f"slice({array}, {position} + 2, size({array}))"
     name = _literal_of(f"{place.column} has no element ")
     problem = f"concat({name}, coalesce(string({index}), 'NULL'), '; the first is 0')"
+    # The last operand is never evaluated, but its types are checked.
+    is_there = (
+        f"({index}) >= 0 AND ({index}) < size({array}) AND (TRUE OR {array}[{index}] IS NULL)"
+    )
     return (
-        f"CASE WHEN {position} >= 0 AND {position} < size({array}) "
+        f"CASE WHEN {is_there} "
         f"THEN concat({before}, array({expression}), {after}) ELSE raise_error({problem}) END"
     )
 
 
-def _assigned(
+def _read_assignment(
     encoding: DocumentEncoding, assignment: Assignment, names: tuple[str, str]
-) -> Iterator[PartChange]:
-    place, expression = assignment.place, assignment.expression
-    target = _change(encoding, place, ChangeAction.REMOVE, None).target
-    additions = list(_additions(target, assignment, names))
-    for action, value in additions or [(ChangeAction.PUT, expression)]:
-        yield _change(encoding, place, action, value)
+) -> tuple[PartChange, ...]:
+    """Return the changes of an assignment, one or several of one target."""
+    place = assignment.place
+    unchanged = _locate_change(encoding, place, ChangeAction.REMOVE)
+    additions = _read_additions(encoding, unchanged, assignment.expression, names)
+    return tuple(
+        _locate_change(encoding, place, action, value)
+        for action, value in additions or [(ChangeAction.PUT, assignment.expression)]
+    )
 
 
-def _change(
-    encoding: DocumentEncoding, place: Place, action: ChangeAction, value: str | None
+def _locate_change(
+    encoding: DocumentEncoding, place: Place, action: ChangeAction, value: str | None = None
 ) -> PartChange:
+    """Return what an action does at a place. SchemaMismatchError if there is no such place."""
     target, _ = encoding.locate_part([place.column])
     path: list[str | None] = [target.column.name]
     keys = []
@@ -121,64 +131,102 @@ def _change(
         path.append(None if is_key else literal)
         if is_key:
             keys.append(step.text if step.is_key else _literal_of(step.text))
+    check_action(target, action)
     return PartChange(target, tuple(path), action, tuple(keys), value)
 
 
-def _additions(
-    target: Target, assignment: Assignment, names: tuple[str, str]
-) -> Iterator[tuple[ChangeAction, str]]:
-    """Yield what an expression adds to what is there; nothing for another expression."""
-    reader = TokenReader(assignment.expression, tokens_of(assignment.expression))
+def _read_additions(
+    encoding: DocumentEncoding, change: PartChange, expression: str, names: tuple[str, str]
+) -> list[tuple[ChangeAction, str]]:
+    """Return what an expression adds to what is there; nothing for another expression."""
+    target = change.target
+    reader = TokenReader(expression, tokens_of(expression))
     token = reader.token
     function = "" if token is None else token.text.upper()
     if not reader.accept(function, "("):
-        return
-    reader = TokenReader(assignment.expression, tokens_of(assignment.expression))
+        return []
+    reader = TokenReader(expression, tokens_of(expression))
     reader.expect(function)
     operands = reader.parenthesised()
     if reader.token is not None or len(operands) < 2 or not operands[0]:
-        return
-    first = TokenReader(assignment.expression, operands[0])
-    if not _is_place(first, assignment.place, names):
-        return
+        return []
+    if not _is_target(encoding, TokenReader(expression, operands[0]), change, names):
+        return []
     texts = [reader.source(tokens) for tokens in operands[1:]]
     if function == "MAP_CONCAT" and target.is_map:
-        yield from ((ChangeAction.ADD, text) for text in texts)
-    elif function == "ARRAY_UNION" and target.is_set and len(texts) == 1:
-        yield ChangeAction.ADD, texts[0]
-    elif function in _APPENDS and (target.is_set or target.is_list) and len(texts) == 1:
+        return [(ChangeAction.ADD, text) for text in texts]
+    if function == "ARRAY_UNION" and target.is_set and len(texts) == 1:
+        return [(ChangeAction.ADD, texts[0])]
+    if function in _APPENDS and (target.is_set or target.is_list) and len(texts) == 1:
         action = ChangeAction.ADD if target.is_set else _APPENDS[function]
-        yield action, f"array({texts[0]})"
+        return [(action, f"array({texts[0]})")]
+    return []
 
 
-def _is_place(reader: TokenReader, place: Place, names: tuple[str, str]) -> bool:
-    """Return whether the tokens of a reader are a place, and nothing else."""
+def _is_target(
+    encoding: DocumentEncoding, reader: TokenReader, change: PartChange, names: tuple[str, str]
+) -> bool:
+    """Return whether the tokens of a reader are the place of a change, and nothing else."""
     try:
-        operand = read_place(reader, names)
-    except errors.UnsupportedStatementError:
+        place = read_place(reader, names)
+        operand = _locate_change(encoding, place, ChangeAction.REMOVE)
+    except (errors.UnsupportedStatementError, errors.SchemaMismatchError):
         return False
-    return reader.token is None and _normal(operand) == _normal(place)
+    return reader.token is None and _has_same_place(operand, change)
 
 
-def _normal(place: Place) -> tuple[str, ...]:
-    """Return the steps of a place as they compare."""
-    steps = (
-        f"[{step.text}]" if step.is_key and _literal(step.text) is None
-        else str(_literal(step.text) if step.is_key else step.text)
-        for step in place.steps
-    )  # fmt: skip
-    return (place.column.lower(), *steps)
+def _check_apart(changes: Sequence[PartChange], verb: str) -> None:
+    """UnsupportedStatementError where two changes are at one place, or one may be in the other."""
+    for pair in combinations(changes, 2):
+        outer, inner = sorted(pair, key=lambda change: len(change.target.numbers))
+        if _has_same_place(outer, inner):
+            raise errors.UnsupportedStatementError(
+                f"{inner.target.name} is {verb} twice; leave one out"
+            )
+        if _may_contain(outer, inner):
+            raise errors.UnsupportedStatementError(
+                f"{inner.target.name} may be in {outer.target.name}, which is {verb} too: leave "
+                "one out, or use two statements"
+            )
 
 
-def _check_apart(places: tuple[Place, ...]) -> None:
-    normal = [_normal(place) for place in places]
-    for index, first in enumerate(normal):
-        for second in normal[index + 1 :]:
-            shorter, longer = sorted((first, second), key=len)
-            if longer[: len(shorter)] == shorter:
-                raise errors.UnsupportedStatementError(
-                    f"{'.'.join(longer)} is set twice, or within what is set; leave one out"
-                )
+def _has_same_place(first: PartChange, second: PartChange) -> bool:
+    """Return whether two changes surely are at one place of every row."""
+    return (
+        first.target.column.id == second.target.column.id
+        and first.target.numbers == second.target.numbers
+        and list(map(_as_compared, first.keys)) == list(map(_as_compared, second.keys))
+    )
+
+
+def _may_contain(outer: PartChange, inner: PartChange) -> bool:
+    """Return whether the place of a change may be within that of another one."""
+    depth = len(outer.target.numbers)
+    return (
+        outer.target.column.id == inner.target.column.id
+        and depth < len(inner.target.numbers)
+        and inner.target.numbers[:depth] == outer.target.numbers
+        and not any(
+            _are_different(key, inner_key, key_type)
+            for key, inner_key, key_type in zip(
+                outer.keys, inner.keys, outer.target.keys, strict=False
+            )
+        )
+    )
+
+
+def _are_different(first: str, second: str, key_type: t.DataType) -> bool:
+    """Return whether two expressions surely are different keys of a type."""
+    if isinstance(key_type, t.String):
+        literals = _literal(first), _literal(second)
+        return None not in literals and literals[0] != literals[1]
+    return first.isdecimal() and second.isdecimal() and int(first) != int(second)
+
+
+def _as_compared(key: str) -> tuple[bool, str]:
+    """Return the expression of a key so that literals of one value are equal."""
+    literal = _literal(key)
+    return (False, key) if literal is None else (True, literal)
 
 
 def _literal(text: str) -> str | None:
@@ -189,4 +237,5 @@ def _literal(text: str) -> str | None:
 
 
 def _literal_of(text: str) -> str:
+    """Return a text as a literal of SQL."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -106,11 +106,15 @@ class PartPlanner:
             return part_query(statement, self._definition, changes)
 
         query = self._reader.plan(text_of(statement), target=statement.alias)
-        read = self._lookups.named_rows(statement, query, text_of)
-        read = read or LookedUp(self._reader.frame(query), query)
-        rows = self._stored(read.frame, changes)
+        looked_up = self._lookups.named_rows(statement, query, text_of)
+        looked_up = looked_up or LookedUp(self._reader.frame(query), query)
+        rows = self._stored(looked_up.frame, changes)
         return PartRows(
-            tuple(rows.columns), columns, rows, read.query, is_clustered=read.is_clustered
+            tuple(rows.columns),
+            columns,
+            rows,
+            looked_up.query,
+            is_clustered=looked_up.is_clustered,
         )
 
     def _stored(self, frame: DataFrame, changes: Sequence[PartChange]) -> DataFrame:
@@ -158,6 +162,11 @@ class PartPlanner:
     def _batch(self, frame: DataFrame, changes: Sequence[PartChange]) -> pa.RecordBatch:
         """Return the row of a frame of constants; no row if a part of its key is NULL."""
         rows = self._collected(frame)
+        if len(rows) != 1:
+            raise errors.UnsupportedStatementError(
+                f"table {self._definition.name}: an expression of the statement returns "
+                f"{len(rows)} rows; set a part to an expression of one value"
+            )
         if None in rows[0][: len(self._keys)]:
             rows = []
         types = [column.type for column in self._keys]

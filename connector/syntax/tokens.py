@@ -121,9 +121,11 @@ class TokenReader:
         return token.text
 
     def whole_number(self, what: str) -> int:
-        """Read a whole number and return it."""
+        """Read a whole number of at most 18 digits and return it."""
         token = self.token
-        if token is None or token.token_type is not TokenType.NUMBER or not token.text.isdecimal():
+        if token is None or token.token_type is not TokenType.NUMBER:
+            raise self.unexpected(what)
+        if not token.text.isdecimal() or len(token.text) > _MOST_DIGITS:
             raise self.unexpected(what)
         self._next += 1
         return int(token.text)
@@ -225,6 +227,8 @@ class TokenReader:
         return position - self._next
 
 
+# So that it fits 64 bits.
+_MOST_DIGITS = 18
 _DEPTH = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
 _BRACKETS = {TokenType.L_BRACKET: 1, TokenType.R_BRACKET: -1}
 _CASE_DEPTH = {TokenType.CASE: 1, TokenType.END: -1}

@@ -142,7 +142,7 @@ class Target:
 
     @property
     def is_list(self) -> bool:
-        """Whether its values are arrays that are no sets."""
+        """Whether its values are arrays that are not sets."""
         return isinstance(self.shape, ListShape)
 
     @property

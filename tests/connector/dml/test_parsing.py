@@ -82,6 +82,14 @@ MERGE = """
                 "a IN (SELECT 1)",
             ),
         ),
+        (
+            "UPDATE t USING TTL (- 5) SET a = 1",
+            Update("t", "t", (Assignment(Place("a"), "1"),), None, -5),
+        ),
+        (
+            "INSERT INTO t SELECT 1 USING TTL 5000000000L",
+            Insert("t", "SELECT 1", ttl=5_000_000_000),
+        ),
         ("DELETE FROM t", Delete("t", "t", None)),
         ("DELETE FROM t x WHERE x.a = 1", Delete("t", "x", "x.a = 1")),
         ("TRUNCATE TABLE t", Truncate("t")),
@@ -147,6 +155,7 @@ def test_a_statement_is_read(text: str, expected: object) -> None:
         ("UPDATE t WHERE a = 1", "SET"),
         ("UPDATE t SET a", "="),
         ("UPDATE t SET a = ", "missing expression"),
+        (f"UPDATE t USING TTL {'9' * 5000} SET a = 1", "a whole number of seconds"),
         ("DELETE t", "FROM"),
         ("DELETE FROM t WHERE", "missing expression"),
         ("TRUNCATE t", "TABLE"),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.errors import AnalysisException
 
 from relstate.connector.sql import Database
 from relstate.storage import Store
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 COLUMNS = """id INT, part STRING, a INT, note STRING, props MAP<STRING, STRING>, tags ARRAY<STRING>,
-    l ARRAY<INT>, address STRUCT<city: STRING, geo: STRUCT<x: DOUBLE, y: DOUBLE>>, at TIMESTAMP"""
+    l ARRAY<INT>, address STRUCT<city: STRING, geo: STRUCT<x: DOUBLE, y: DOUBLE>>, at TIMESTAMP,
+    deep MAP<STRING, STRUCT<a: INT, l: ARRAY<INT>>>"""
 KEY = "id = 1 AND part = 'p'"
 FULL_ROW = {
     "id": 1,
@@ -94,7 +96,17 @@ def opened_files(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             {"props": {"k": "v", "q": "r", "s": "t"}},
         ),
         ("UPDATE docs SET tags = array_union(tags, array('b', 'a'))", 2, {"tags": ["a", "b", "t"]}),
-        ("UPDATE docs SET l = array_append(l, 3)", 1, {"l": [1, 2, 3]}),
+        ("UPDATE docs SET l = array_append(L, 3)", 1, {"l": [1, 2, 3]}),
+        (
+            "UPDATE docs SET props['part'] = 'x', props[concat('p', '2')] = 'y'",
+            2,
+            {"props": {"k": "v", "part": "x", "p2": "y"}},
+        ),
+        (
+            "UPDATE docs SET deep['k'].l = array_append(DEEP[\"k\"].L, 3), deep['j'] = NULL",
+            2,
+            {"deep": {"k": {"a": None, "l": [3]}, "j": None}},
+        ),
         ("UPDATE docs SET l = array_prepend(docs.l, 0)", 1, {"l": [0, 1, 2]}),
         ("UPDATE docs SET note = NULL", 1, {"note": None}),
         ("DELETE note, props['k'], address.geo.x FROM docs", 3, {"note": None, "props": {}}),
@@ -201,7 +213,9 @@ def test_an_element_of_an_array_is_replaced(db: Database, store: Store, docs: st
     assert changed(store) == 2
     assert row(store)["l"] == [1, 7]
     epoch = store.epoch
-    for index in ("2", "-1", "NULL"):
+    with pytest.raises(AnalysisException, match="DATATYPE_MISMATCH"):
+        db.sql(f"UPDATE docs SET l[1.7] = 1 WHERE {KEY}")
+    for index in ("2", "-1", "NULL", "4294967296"):
         with pytest.raises(Exception, match="l has no element"):
             db.sql(f"UPDATE docs SET l[{index}] = 1 WHERE {KEY}")
     assert store.epoch == epoch
@@ -232,12 +246,35 @@ def test_statements_with_a_time_to_live(db: Database, store: Store, docs: str) -
         (f"UPDATE docs SET zz = 1 WHERE {KEY}", SchemaMismatchError, "unknown column 'zz'"),
         (f"UPDATE docs SET a = map('x', 1) WHERE {KEY}", SchemaMismatchError, "docs: a"),
         (f"UPDATE docs SET props[NULL] = 'x' WHERE {KEY}", NullKeyError, "never NULL"),
-        (f"UPDATE docs SET a = 1, A = 2 WHERE {KEY}", UnsupportedStatementError, "set twice"),
+        (f"UPDATE docs SET a = 1, A = 2 WHERE {KEY}", UnsupportedStatementError, "a is set twice"),
+        ("UPDATE docs SET address.city='a', address.CITY='b'", UnsupportedStatementError, "twice"),
+        (
+            "UPDATE docs SET props['k'] = 'a', props[\"k\"] = 'b'",
+            UnsupportedStatementError,
+            "twice",
+        ),
+        ("DELETE note, Note FROM docs", UnsupportedStatementError, "note is removed twice"),
         (
             f"UPDATE docs SET props = map(), props['x'] = 'y' WHERE {KEY}",
             UnsupportedStatementError,
-            "set twice",
+            "may be in props, which is set too",
         ),
+        (
+            f"UPDATE docs SET deep[note].a = 7, deep['k'] = NULL WHERE {KEY}",
+            UnsupportedStatementError,
+            "may be in",
+        ),
+        (f"UPDATE docs SET a = count(1) WHERE {KEY}", AnalysisException, "GROUP_BY"),
+        (f"UPDATE docs SET a = explode(array()) WHERE {KEY}", UnsupportedStatementError, "0 rows"),
+        (
+            f"UPDATE docs SET a = explode(array(1, 2)) WHERE {KEY}",
+            UnsupportedStatementError,
+            "returns 2 rows",
+        ),
+        (f"UPDATE docs SET tags['x'] = 1 WHERE {KEY}", SchemaMismatchError, "element of a set"),
+        ("EXPLAIN UPDATE docs USING TTL 0 SET a = 1", ValueRangeError, "found 0"),
+        ("UPDATE docs USING TTL 5 SET id = 5 WHERE id = 2", OptionError, "changes the key"),
+        ("UPDATE docs SET id = 5, address.city = 'x'", UnsupportedStatementError, "the key"),
         (f"UPDATE docs USING TTL -5 SET a = 1 WHERE {KEY}", ValueRangeError, "found -5"),
         (f"UPDATE docs USING TTL 99999999999999 SET a = 1 WHERE {KEY}", ValueRangeError, "TTL"),
         ("UPDATE docs USING TTL x SET a = 1", UnsupportedStatementError, "whole number of seconds"),
