@@ -11,11 +11,10 @@ import pytest
 
 from relstate.storage import Store
 from support.clock import ManualClock
-from support.commits import quick_environment
+from support.document_tables import LAYOUTS, timed_store
 from support.entries import Stored, added_entries, all_entries, seen_rows
 
 DAY, HOUR = 86_400, 3600
-LAYOUTS = pytest.mark.parametrize("packed", [True, False], ids=["packed", "unpacked"])
 
 
 @pytest.fixture
@@ -27,11 +26,8 @@ def clock() -> ManualClock:
 @pytest.fixture
 def store(tmp_path: FilePath, clock: ManualClock) -> Iterator[Store]:
     """A store whose time is the clock's."""
-    path = str(tmp_path / "store")
-    environment = quick_environment(path, clock)
-    with Store.create(path, vnode_count=3, shards=2, environment=environment) as store:
+    with timed_store(tmp_path, clock) as store:
         yield store
-        assert store.check().problems == ()
 
 
 MSGS = "user_id STRING, msg_id INT, msg STRING, msg_props MAP<STRING, STRING>"

@@ -23,14 +23,11 @@ from relstate.storage.table.encoding import encoding_of
 from relstate.storage.table.header import Headers
 from support.clock import ManualClock
 from support.commits import UnsyncedDisk
-from support.document_tables import batch_of, got, new_table, seen, without_key
+from support.document_tables import LAYOUTS, batch_of, got, new_table, seen, without_key
 from support.documents import Documents, Written, patch_entries
 from support.examples import Seeds
 from support.faulty_environment import trials
 from support.stores import StoreMaker
-
-LAYOUTS = pytest.mark.parametrize("packed", [True, False], ids=["packed", "unpacked"])
-
 
 # Random histories
 

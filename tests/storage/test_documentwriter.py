@@ -24,11 +24,10 @@ from relstate.storage.errors import (
 from relstate.storage.segment.registry import SegmentRegistry
 from support.clock import ManualClock
 from support.commits import quick_environment
+from support.document_tables import LAYOUTS, timed_store
 from support.entries import seen_rows
 from support.examples import examples
 from support.random_parts import COLUMNS, SET, STEPS, Pair, Step
-
-LAYOUTS = pytest.mark.parametrize("packed", [True, False], ids=["packed", "unpacked"])
 
 
 @pytest.fixture
@@ -40,11 +39,8 @@ def clock() -> ManualClock:
 @pytest.fixture
 def store(tmp_path: FilePath, clock: ManualClock) -> Iterator[Store]:
     """A store whose time is the clock's."""
-    path = str(tmp_path / "store")
-    environment = quick_environment(path, clock)
-    with Store.create(path, vnode_count=3, shards=2, environment=environment) as store:
+    with timed_store(tmp_path, clock) as store:
         yield store
-        assert store.check().problems == ()
 
 
 # What each change does

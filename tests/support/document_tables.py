@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from relstate.storage import Store
 from relstate.storage.schema.schema import TableSchema
 
+from .clock import ManualClock
+from .commits import quick_environment
 from .documents import in_order
+
+LAYOUTS = pytest.mark.parametrize("packed", [True, False], ids=["packed", "unpacked"])
 
 COLUMNS = """k INT, a INT, s STRING, m MAP<STRING, INT>, l ARRAY<INT>, st STRUCT<x: INT, y: STRING>,
     d MAP<STRING, STRUCT<x: INT, y: MAP<STRING, STRING>>>"""
+
+
+@contextmanager
+def timed_store(folder: Path, clock: ManualClock) -> Iterator[Store]:
+    """A new store whose time is a clock's, checked at the end."""
+    path = str(folder / "store")
+    environment = quick_environment(path, clock)
+    with Store.create(path, vnode_count=3, shards=2, environment=environment) as store:
+        yield store
+        assert store.check().problems == ()
 
 
 def new_table(store: Store, packed: bool = True, columns: str = COLUMNS) -> None:
