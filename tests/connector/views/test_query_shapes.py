@@ -138,9 +138,11 @@ def test_a_view_is_distributed_by_the_columns_that_it_is_clustered_by(db: Databa
     distribution = db.store.table("c").schema.distribution_columns
     assert [column.name for column in distribution] == ["g", "v"]
     db.create_view("c", db.table("t"), or_replace=True, cluster_by=["v"])
-    db.create_view("c", db.table("t"), or_replace=True, cluster_by="v")
     assert_view_is(db, "c", "SELECT * FROM t")
     assert [column.name for column in db.store.table("c").schema.distribution_columns] == ["v"]
+    renamed = db.table("t").selectExpr("k", "v AS amount")
+    db.create_view("c", renamed, or_replace=True, cluster_by="amount")
+    assert [column.name for column in db.store.table("c").schema.distribution_columns] == ["amount"]
     with pytest.raises(errors.UnsupportedStatementError, match=r"CLUSTER BY \(x\).* k, v"):
         db.sql("CREATE MATERIALIZED VIEW d CLUSTER BY (x) AS SELECT k, v FROM t")
 
