@@ -100,11 +100,9 @@ class StoredTables:
         """SchemaError if a table of such a name has other columns."""
         self._store = store
         self._tables: dict[int, Table] = {}
-        self._epoch = 0
-        state = store.state
-        for number in range(DATABASES):
-            if table_name(number) in state.table_names():
-                self._open(number)
+        self._seen: dict[int, int] = {}
+        """By database the epoch up to which other writers' changes of its table are known."""
+        self._looked_at = 0
         self.refresh()
 
     def _open(self, number: int) -> None:
@@ -119,18 +117,21 @@ class StoredTables:
         self._tables[number] = table
 
     def refresh(self) -> bool:
-        """Return whether another writer changed a table since the last call or commit."""
+        """Return whether another writer changed a table since this was last asked."""
         state = self._store.state
-        if state.epoch == self._epoch:
+        if state.epoch == self._looked_at:
             return False
-        previous, self._epoch = self._epoch, state.epoch
-        known = [state.table(table_name(number)) for number in self._tables]
+        is_changed = any(
+            state.table(table_name(number)).data_epoch > seen for number, seen in self._seen.items()
+        )
         names = set(state.table_names())
         for number in range(DATABASES):
             if number not in self._tables and table_name(number) in names:
                 self._open(number)
-                return True
-        return any(table.data_epoch > previous for table in known)
+                is_changed = True
+        self._seen = dict.fromkeys(self._tables, state.epoch)
+        self._looked_at = state.epoch
+        return is_changed
 
     def read(self, number: int, key: bytes) -> Value | None:
         """Return what is at a key of a database; None if nothing is."""
@@ -178,10 +179,14 @@ class StoredTables:
         `Jobs.commit`.
         """
         store = self._store
+        if not batch.databases:
+            return
         for number in batch.databases:
             if number not in self._tables:
                 create_table(store, number)
                 self._open(number)
+                # Another writer may have created and filled it since.
+                self._seen[number] = self._looked_at
         started = store.environment.now()
         targets = {
             number: store.jobs.write_target(table_name(number)) for number in batch.databases
@@ -198,23 +203,28 @@ class StoredTables:
         ids = {number: target.definition.table_id for number, target in targets.items()}
         flushed = [ids[number] for number, changes in batch.databases.items() if changes.is_flushed]
 
+        seen = {ids[number]: self._seen[number] for number in batch.databases}
+
         def conflicts(entry: Entry) -> bool:
             written = {table.table_id for record in entry.added for table in record.tables}
-            is_changed = written | set(entry.based_tables)
-            return entry.data_change and not is_changed.isdisjoint(ids.values())
+            changed = written | set(entry.based_tables)
+            return entry.data_change and any(
+                entry.epoch > epoch and table_id in changed for table_id, epoch in seen.items()
+            )
 
         proposal = Proposal(
             operation="redis",
             started=started,
             segments=tuple(segments),
             based_tables=tuple(flushed),
-            reads=Reads(self._epoch, conflicts),
+            reads=Reads(min(seen.values()), conflicts),
         )
         try:
-            self._epoch = store.jobs.commit(proposal).epoch
+            epoch = store.jobs.commit(proposal).epoch
         except errors.ConflictError:
             store.jobs.discard(segments)
             raise
+        self._seen.update(dict.fromkeys(batch.databases, epoch))
 
 
 def table_name(number: int) -> str:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,19 @@ def rows(store: Store, number: int = 0) -> list[dict[str, Any]]:
         {name: value for name, value in row.items() if value is not None}
         for row in store.table(f"redis_{number}").to_dicts()
     ]
+
+
+def before_next_commit(server: Served, act: Callable[[], object]) -> None:
+    """Let something happen immediately before the next commit of the server."""
+    tables = server.server.service.keyspace.tables
+    commit = tables.commit
+
+    def interrupted(batch: Any) -> None:
+        tables.commit = commit  # type: ignore[method-assign]
+        act()
+        commit(batch)
+
+    tables.commit = interrupted  # type: ignore[method-assign]
 
 
 def test_a_library_s_client_gets_the_replies_that_it_knows(server: Served) -> None:
@@ -231,18 +245,33 @@ def test_others_may_write_the_tables(server: Served, client: Connection, store: 
     assert client("APPEND", "a", "z") == 2
     assert client("GET", "a") == b"yz"
 
-    commit = server.server.service.keyspace.tables.commit
-
-    def interrupted(batch: Any) -> None:
-        keyspace.tables.commit = commit  # type: ignore[method-assign]
-        store.write("redis_0", [{"key": b"a", "type": "string", "value": b"other"}])
-        commit(batch)
-
-    keyspace = server.server.service.keyspace
-    keyspace.tables.commit = interrupted  # type: ignore[method-assign]
+    row = {"key": b"a", "type": "string", "value": b"other"}
+    before_next_commit(server, lambda: store.write("redis_0", [row]))
     assert str(client("APPEND", "a", "z")).startswith("TRYAGAIN another writer")
     assert client("APPEND", "a", "z") == 6
     assert rows(store)[0]["value"] == b"otherz"
+
+
+@pytest.mark.parametrize("has_table", [True, False])
+def test_a_commit_of_one_database_hides_no_change_of_another(
+    server: Served, client: Connection, store: Store, has_table: bool
+) -> None:
+    """Another writer's change just before it is seen, also in a table which that writer created."""
+    row = {"key": b"n", "type": "string", "value": b"500"}
+    client("SELECT", 1)
+    if has_table:
+        client("SET", "n", 1)
+    assert client("GET", "n") == (b"1" if has_table else None)
+
+    def write() -> None:
+        stored_tables.create_table(store, 1)
+        store.write("redis_1", [row])
+
+    before_next_commit(server, write)
+    client.pipeline([["SELECT", 0], ["SET", "a", "x"], ["SELECT", 1]])
+
+    assert client("INCR", "n") == 501
+    assert rows(store, 1)[0]["value"] == b"501"
 
 
 def test_a_commit_that_fails_is_the_reply(server: Served, client: Connection) -> None:
