@@ -62,7 +62,7 @@ class Client(asyncio.Protocol):
         self._output: list[bytes] = []
         self._output_bytes = 0
         self._is_full = False
-        self._is_broken = False
+        self._is_ended = False
         self._is_waiting = False
         self._timeout: asyncio.TimerHandle | None = None
         self._session: Session | None = None
@@ -102,13 +102,13 @@ class Client(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Run the requests that have come."""
-        if self._session is None or self._is_broken:
+        if self._session is None or self._is_ended:
             return
         try:
             self._requests.extend(self._reader.read(data))
         except ProtocolError as error:
-            self._is_broken = True
             self._run()
+            self._is_ended = True
             self._send(CommandError(f"ERR Protocol error: {error}"), 0)
             self._flush()
             self._close_when_sent()
@@ -203,7 +203,7 @@ class Client(asyncio.Protocol):
         if not held:
             self._waiting.discard(self)
         self._flush()
-        if self._is_broken or (self._session is not None and self._session.is_closing):
+        if self._is_ended or (self._session is not None and self._session.is_closing):
             self._close_when_sent()
 
     def _deliver(self, message: Push) -> None:
@@ -219,6 +219,12 @@ class Client(asyncio.Protocol):
         self._output_bytes = 0
         if self._transport.get_write_buffer_size() > self._service.settings.max_output_bytes:
             self._transport.abort()
+
+    def stop_serving(self) -> None:
+        """Run no more requests; replies that wait for a commit are still sent."""
+        self._is_ended = True
+        self._requests.clear()
+        self._transport.pause_reading()
 
     def disconnect(self) -> None:
         """End the connection, after what was sent."""

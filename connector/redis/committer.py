@@ -2,8 +2,8 @@
 
 Promises: one commit is made at a time, in another thread; all that changed meanwhile is the next.
 With ``always`` a commit begins as soon as there is something to commit. With ``everysec`` once a
-second, and sooner if much was changed; a commit that fails is tried again, and one that another
-writer was in the way of is made over what that one wrote.
+second, and sooner if much was changed; a commit that fails is tried again, and one that met a
+conflict is made over what the other writer committed.
 Does not know: sockets, commands.
 """
 
@@ -32,9 +32,13 @@ _MISCONF = (
     "its log"
 )
 
+_BROKEN = (
+    "Errors writing to the AOF file: relstate cannot commit until it is restarted; see its log"
+)
+
 
 class Committer:
-    """Commits the batches of a keyspace.
+    """Commits the batches of a keyspace, until an error that is not of the store.
 
     ``committed`` is the number of the last batch that is durable. ``settled`` is called after each
     commit with the number of the last batch that was decided, and the error it ended with.
@@ -47,6 +51,7 @@ class Committer:
         self._thread = ThreadPoolExecutor(1, "relstate-redis-commit")
         self._task: asyncio.Task[None] | None = None
         self._hurry = asyncio.Event()
+        self._is_finishing = self._is_broken = False
         self.committed = 0
 
     @property
@@ -56,6 +61,8 @@ class Committer:
 
     def wake(self) -> None:
         """Take notice that there may be something to commit."""
+        if self._is_broken:
+            return
         if self._task is None:
             if self._keyspace.has_changes:
                 self._task = asyncio.get_running_loop().create_task(self._run())
@@ -63,16 +70,21 @@ class Committer:
             self._hurry.set()
 
     async def finish(self) -> None:
-        """Commit what is left, and end."""
+        """Commit what is left, and end. FilesystemError if that fails.
+
+        No client may be served any more.
+        """
+        self._is_finishing = True
         self._hurry.set()
-        while self._task is not None or self._keyspace.has_changes:
-            self.wake()
-            if self._task is not None:
-                self._hurry.set()
-                await asyncio.wait([self._task])
-            if self._service.write_error is not None:
-                break
+        self.wake()
+        if self._task is not None:
+            await asyncio.wait([self._task])
         self._thread.shutdown()
+        if self._keyspace.has_changes or self._keyspace.is_committing:
+            raise errors.FilesystemError(
+                f"{self._keyspace.uncommitted_keys} keys were changed and could not be committed: "
+                "their last changes are lost; the log says why"
+            )
 
     async def _run(self) -> None:
         """Commit until there is nothing to commit."""
@@ -85,12 +97,19 @@ class Committer:
                     await self._gather()
                 is_first = False
                 self._keyspace.changes = 0
-                await self._commit(self._keyspace.seal())
+                if not await self._commit(self._keyspace.seal()):
+                    break
+        except Exception:
+            _logger.exception("commits ended; nothing is written until the server is restarted")
+            self._is_broken = True
+            self._service.write_error = _BROKEN
         finally:
             self._task = None
 
     async def _pause(self) -> None:
         """Wait for a second, or until a commit is urgent."""
+        if self._is_finishing:
+            return
         self._hurry.clear()
         with suppress(TimeoutError):
             await asyncio.wait_for(self._hurry.wait(), _SECOND)
@@ -106,19 +125,26 @@ class Committer:
             if self._keyspace.changes == before:
                 return
 
-    async def _commit(self, batch: Batch) -> None:
+    async def _commit(self, batch: Batch) -> bool:
+        """Commit a batch and return True; return False if the server ends without it."""
         loop = asyncio.get_running_loop()
         is_promised = not self.waits
+        has_conflict = False
         while True:
             try:
+                if has_conflict:
+                    self._keyspace.rebase(batch)
+                    has_conflict = False
                 await loop.run_in_executor(self._thread, self._keyspace.tables.commit, batch)
             except Exception as error:
                 _logger.warning("a commit failed: %s", error)
                 if is_promised and isinstance(error, errors.ConflictError):
-                    self._keyspace.drop_committed()
+                    has_conflict = True
                     continue
                 if is_promised:
                     self._service.write_error = _MISCONF
+                    if self._is_finishing:
+                        return False
                     await asyncio.sleep(_SECOND)
                     continue
                 number = self._keyspace.forget()
@@ -129,7 +155,7 @@ class Committer:
                 self._keyspace.settle()
                 self.committed = batch.number
                 self._settled(batch.number, None)
-            return
+            return True
 
 
 def _reply_to(error: Exception) -> str:

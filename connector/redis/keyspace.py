@@ -15,11 +15,13 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Protocol, TypeVar
 
 from relstate.storage import Environment, errors
 
 from .expiries import Expiries
+from .rebase import rebase_changes, rebase_value
 from .replies import CommandError
 from .tables import DATABASES, MOST_NAME_BYTES, Batch, DatabaseChanges, StoredTables
 from .values import StringValue, Value
@@ -207,6 +209,11 @@ class Keyspace:
         """Whether a batch was sealed, and is not settled."""
         return self._is_sealed
 
+    @property
+    def uncommitted_keys(self) -> int:
+        """The number of keys whose changes are not committed."""
+        return len(self._open.keys() | self._sealed)
+
     def seal(self) -> Batch:
         """Return what was changed, to be committed; what is changed from now on is another batch.
 
@@ -266,10 +273,45 @@ class Keyspace:
         for place in list(self._values):
             if place not in self._open and place not in self._sealed:
                 self._drop(place)
+        self._note_foreign_changes()
+
+    def rebase(self, batch: Batch) -> None:
+        """Put the sealed batch and the open one over what another writer committed.
+
+        May be called again after an error.
+        """
+        self.drop_committed()
+        for number, changes in batch.databases.items():
+            if changes.is_flushed:
+                continue
+            values = rebase_changes(changes, partial(self.tables.read, number))
+            for key, value in values.items():
+                self._rebase_open((number, key), value)
+        for place in list(self._open):
+            if place not in self._sealed and place[0] not in self._sealed_flushed:
+                self._rebase_open(place, None)
+
+    def _rebase_open(self, place: _Place, current: Value | None) -> None:
+        """Put a value in memory over another writer's."""
+        if place not in self._values:  # flushed
+            return
+        value = self._values[place]
+        if place in self._open:
+            if value is None or value.is_whole:
+                return
+            if place not in self._sealed:
+                current = self.tables.read(*place)
+            current = rebase_value(value, current)
+        self._drop(place)
+        self._keep(place, current)
 
     def _drop_values(self) -> None:
         self._values.clear()
         self._bytes = 0
+        self._note_foreign_changes()
+
+    def _note_foreign_changes(self) -> None:
+        """Forget what is known of all keys: another writer may have changed any."""
         self.expiries = Expiries(self.tables)
         for database in self.databases:
             database.size = None

@@ -65,14 +65,18 @@ class Server:
         return host, port
 
     async def stop(self) -> None:
-        """Commit what is left, and disconnect everybody."""
+        """Commit what is left, and disconnect everybody. FilesystemError if that fails."""
         assert self._server is not None
         assert self._expiring is not None
         self._server.close()
         self._expiring.cancel()
-        await self.committer.finish()
-        for client in list(self._clients):
-            client.disconnect()
+        for client in self._clients:
+            client.stop_serving()
+        try:
+            await self.committer.finish()
+        finally:
+            for client in list(self._clients):
+                client.disconnect()
 
     def _settle(self, number: int, error: str | None) -> None:
         """Send what waited for the batches up to a number."""
@@ -103,7 +107,8 @@ def serve(store: Store, settings: Settings, started: Callable[[str, int], None])
     """Serve a store until the process is interrupted or terminated.
 
     ``started`` is called with the address and the port. OptionError if it cannot listen there,
-    SchemaError if a table of the store is in the way.
+    SchemaError if a table of the store is in the way, FilesystemError if the last changes cannot
+    be committed.
     """
     asyncio.run(_serve(store, settings, started))
 

@@ -19,7 +19,6 @@ Does not know: commands, memory.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -255,22 +254,11 @@ def _value_of(row: Row) -> Value:
         case "zset":
             result = SortedSetValue(dict(scores or ()))
         case "list":
-            result = _list_of(dict(items or ()))
+            result = ListValue.of_parts(dict(items or ()))
         case _:
             result = StringValue(value or b"")
     if expiry is not None:
         result.expiry = _milliseconds(expiry)
-    return result
-
-
-def _list_of(items: dict[int, bytes]) -> ListValue:
-    """Return a list by its places; one with gaps, which another writer made, is closed up."""
-    places = sorted(items)
-    contents = deque(items[place] for place in places)
-    has_gaps = bool(places) and places[-1] - places[0] + 1 != len(places)
-    result = ListValue(contents, places[0] if places else 0)
-    if has_gaps:
-        result.replace(contents)
     return result
 
 

@@ -51,6 +51,11 @@ class Value:
         """Return the parts that were changed."""
         raise NotImplementedError
 
+    @classmethod
+    def of_parts(cls, parts: Mapping[Any, Any]) -> Value:
+        """Return a collection with parts by their names."""
+        raise NotImplementedError
+
     def copy(self) -> Value:
         """Return an equal value, which is to be written as a whole."""
         raise NotImplementedError
@@ -140,6 +145,11 @@ class _MappedValue(Value):
         """Return the parts that were changed."""
         return [(name, self.items.get(name)) for name in self.changed]
 
+    @classmethod
+    def of_parts(cls, parts: Mapping[Any, Any]) -> Value:
+        """Return a collection with parts by their names."""
+        return cls(parts)
+
     def copy(self) -> Value:
         """Return an equal value."""
         return self._copied(type(self)(self.items))
@@ -205,6 +215,19 @@ class ListValue(Value):
         self.items: deque[bytes] = deque(items)
         self.first = first
         self.size += sum(_PART_BYTES + len(item) for item in self.items)
+
+    @classmethod
+    def of_parts(cls, parts: Mapping[Any, Any]) -> Value:
+        """Return a list of items by their positions.
+
+        One with gaps, which another writer made, is closed up and is to be written as a whole.
+        """
+        positions = sorted(parts)
+        first = positions[0] if positions else 0
+        result = cls([parts[position] for position in positions], first)
+        if positions and positions[-1] - first + 1 != len(positions):
+            result.replace(result.items)
+        return result
 
     def __len__(self) -> int:
         return len(self.items)

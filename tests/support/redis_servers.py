@@ -101,21 +101,46 @@ class Served:
 
     def forget(self) -> None:
         """Let the next commands read from the tables, once all is committed."""
+        self.settle()
+        self.run(self.server.service.keyspace.drop_committed)
+
+    def settle(self) -> None:
+        """Return once all is committed."""
         keyspace = self.server.service.keyspace
+        self.wait_until(lambda: not (keyspace.has_changes or keyspace.is_committing))
+
+    def wait_until(self, is_true: Callable[[], bool]) -> None:
+        """Return once something is true in the thread of the server."""
         deadline = time.monotonic() + SECONDS
-        while self.run(lambda: keyspace.has_changes or keyspace.is_committing):
+        while not self.run(is_true):
             assert time.monotonic() < deadline
             time.sleep(0.001)
-        self.run(keyspace.drop_committed)
 
     def stop(self) -> None:
         """End the server; what was answered is committed."""
         for client in self._clients:
             client.close()
         self.run(self.server.stop)
+        self.end()
+
+    def end(self) -> None:
+        """End the thread of a server that was stopped."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(SECONDS)
         self._loop.close()
+
+
+def before_next_commit(server: Served, act: Callable[[], object]) -> None:
+    """Let something happen immediately before the next commit of the server."""
+    tables = server.server.service.keyspace.tables
+    commit = tables.commit
+
+    def interrupted(batch: Any) -> None:
+        tables.commit = commit  # type: ignore[method-assign]
+        act()
+        commit(batch)
+
+    tables.commit = interrupted  # type: ignore[method-assign]
 
 
 @contextmanager

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from relstate.connector.redis.settings import Settings
 from relstate.storage import Store
 from relstate.storage.errors import FilesystemError, SchemaError
 from support.clock import ManualClock
-from support.redis_servers import SECONDS, Connection, Served, served
+from support.redis_servers import SECONDS, Connection, Served, before_next_commit, served
 from support.sources import ROOT
 
 _MAIN = "import sys; from relstate.connector.cli import main; sys.exit(main())"
@@ -33,19 +32,6 @@ def rows(store: Store, number: int = 0) -> list[dict[str, Any]]:
         {name: value for name, value in row.items() if value is not None}
         for row in store.table(f"redis_{number}").to_dicts()
     ]
-
-
-def before_next_commit(server: Served, act: Callable[[], object]) -> None:
-    """Let something happen immediately before the next commit of the server."""
-    tables = server.server.service.keyspace.tables
-    commit = tables.commit
-
-    def interrupted(batch: Any) -> None:
-        tables.commit = commit  # type: ignore[method-assign]
-        act()
-        commit(batch)
-
-    tables.commit = interrupted  # type: ignore[method-assign]
 
 
 def test_a_library_s_client_gets_the_replies_that_it_knows(server: Served) -> None:
