@@ -144,11 +144,11 @@ class Keyspace:
             value.counted = 0
             self.recount(value)
         if self._bytes > self.most_bytes:
-            self._evict()
+            self._evict(list(self._values)[:-1])
 
-    def _evict(self) -> None:
-        """Forget values that were not used for long, and are not to be committed."""
-        for place in list(self._values)[:-1]:
+    def _evict(self, places: list[_Place]) -> None:
+        """Forget the first of some values until there is room, but none that is to be committed."""
+        for place in places:
             if self._bytes <= self.most_bytes * 7 // 8:
                 return
             if place not in self._open and place not in self._sealed:
@@ -157,7 +157,7 @@ class Keyspace:
     def check_memory(self) -> None:
         """Raise CommandError if what is in memory leaves no room for more."""
         if self._bytes > self.most_bytes:
-            self._evict()
+            self._evict(list(self._values))
             if self._bytes > self.most_bytes:
                 raise CommandError("OOM command not allowed when used memory > 'maxmemory'.")
 
@@ -393,17 +393,18 @@ class Database:
     def save(self, key: bytes, value: Value) -> None:
         """Take notice that the collection at a key, or a new one, was changed.
 
-        An empty one is removed.
+        An empty one is removed. One that left memory while the command read another is put back.
         """
         place = (self.number, key)
-        if self.keyspace.value(place) is not value:
-            if len(value):
-                self.put(key, value)
-        elif len(value):
+        current = self.keyspace.value(place)
+        if not len(value):
+            if current is not None:
+                self.remove(key)
+        elif current is not value:
+            self.put(key, value)
+        else:
             self.keyspace.recount(value)
             self.keyspace.note_change(place)
-        else:
-            self.remove(key)
 
     def choose(self, items: Sequence[bytes], count: int) -> list[bytes]:
         """Return some of the items at random: distinct ones, or ``-count`` ones with repetition."""

@@ -107,11 +107,9 @@ class Session:
 
     def run(self, command: Command | SessionCommand, args: Arguments) -> Reply:
         """Return the reply of a command. CommandError."""
-        if isinstance(command, SessionCommand):
-            return command.run(self, args)
-        if command.writes:
-            self._check_writable(command)
         try:
+            if isinstance(command, SessionCommand):
+                return command.run(self, args)
             return command.run(self.database, args)
         except errors.RelstateError as error:
             raise store_error(error) from error
@@ -132,13 +130,16 @@ class Session:
                     f"ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / "
                     "QUIT / RESET are allowed in this context"
                 )
+            self.check_writable(command)
         except CommandError:
             self.is_queue_wrong = self.queue is not None
             raise
         return command
 
-    def _check_writable(self, command: Command) -> None:
-        """Raise CommandError if nothing can be written now."""
+    def check_writable(self, command: Command | SessionCommand) -> None:
+        """Raise CommandError if the command writes and nothing can be written now."""
+        if not isinstance(command, Command) or not command.writes:
+            return
         if self.service.write_error is not None:
             raise CommandError(f"MISCONF {self.service.write_error}")
         if "denyoom" in command.flags:

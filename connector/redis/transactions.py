@@ -21,13 +21,20 @@ def _exec(session: Session, _: Arguments) -> Reply:
     queue, session.queue = session.queue, None
     if queue is None:
         raise CommandError("ERR EXEC without MULTI")
-    _look_for_expired(session)
-    has_changed = session.has_watched_change
-    session.unwatch()
+    try:
+        _look_for_expired(session)
+        has_changed = session.has_watched_change
+    finally:
+        session.unwatch()
     if session.is_queue_wrong:
         raise CommandError("EXECABORT Transaction discarded because of previous errors.")
     if has_changed:
         return NO_ARRAY
+    try:
+        for queued in queue:
+            session.check_writable(queued.command)
+    except CommandError as error:
+        raise CommandError(f"EXECABORT Transaction discarded because of: {error}") from None
     replies: list[Reply] = []
     for queued in queue:
         try:

@@ -196,7 +196,7 @@ def test_an_unexpected_error_of_a_commit_is_said(
 
 def test_a_server_under_load_ends(store: Store) -> None:
     """Clients are not served any more, however much they send."""
-    server = Served(store)
+    server = Served(store, Settings(appendfsync="everysec"))
     client = server.connect()
     is_over = threading.Event()
 

@@ -17,6 +17,7 @@ import redis
 
 from relstate.connector.redis import tables as stored_tables
 from relstate.connector.redis.settings import Settings
+from relstate.connector.redis.values import StringValue
 from relstate.storage import Store
 from relstate.storage.errors import FilesystemError, SchemaError
 from support.clock import ManualClock
@@ -341,12 +342,77 @@ def test_limits_are_refused_with_redis_s_errors(store: Store) -> None:
         client("CONFIG", "SET", "maxclients", 10)
         assert client("SET", "large", "x" * 60_000) == b"OK"
         assert client("GET", "large") == b"x" * 60_000
+        assert client("SET", "small", "x") == b"OK"
         assert str(client("SET", "x" * 200_000, "x")).startswith("ERR Protocol error: invalid bulk")
         client = server.connect()
         client("AUTH", "secret")
         writes = [["SET", number, "x" * 9000] for number in range(9)]
-        replies = client.pipeline([["MULTI"], *writes, ["EXEC"]])
-        assert str(replies[-1][-1]).startswith("OOM command not allowed")
+        replies = client.pipeline([["MULTI"], *writes, ["EXEC"], ["EXISTS", *range(9)]])
+        assert replies[-2:] == [[b"OK"] * 9, 9]
+
+
+def test_a_transaction_runs_as_a_whole_or_not_at_all(store: Store) -> None:
+    """If memory is full when a command is queued, or when EXEC comes."""
+    aborted = "EXECABORT Transaction discarded because of"
+    with served(store, Settings(maxmemory=50_000)) as server:
+        client = server.connect()
+        fill = ["MSET", *[word for n in range(9) for word in (f"full{n}", "x" * 9000)]]
+        replies = client.pipeline(
+            [fill, ["MULTI"], ["SET", "a", 1], ["DEL", "full0"], ["EXEC"], ["EXISTS", "a", "full0"]]
+        )
+        assert str(replies[2]).startswith("OOM command not allowed")
+        assert replies[3] == b"QUEUED"
+        assert str(replies[4]) == f"{aborted} previous errors."
+        assert replies[5] == 1
+
+        late = server.connect()
+        assert late.pipeline([["MULTI"], ["SET", "a", 1]]) == [b"OK", b"QUEUED"]
+
+        def run_both() -> Any:
+            keyspace = server.server.service.keyspace
+            keyspace.databases[0].put(b"full", StringValue(b"x" * 60_000))
+            session = server.server.service.sessions[2]
+            return session.execute([b"EXEC"])  # type: ignore[attr-defined]
+
+        reply = server.run(run_both)
+        assert str(reply).startswith(f"{aborted}: OOM command not allowed")
+        assert client("EXISTS", "a") == 0
+
+
+@pytest.mark.parametrize("kind", ["set", "list"])
+def test_an_element_is_moved_although_its_source_leaves_memory(store: Store, kind: str) -> None:
+    """The target alone is larger than the memory; the source is read before it."""
+    add = {"set": "SADD", "list": "RPUSH"}[kind]
+    with served(store, Settings(maxmemory=50_000)) as server:
+        client = server.connect()
+        for source in (["a"], ["a", "b"]):
+            client("FLUSHALL")
+            client(add, "target", *[f"{n}{'x' * 1000}" for n in range(60)])
+            server.forget()
+            client(add, "source", *source)
+            if kind == "set":
+                assert client("SMOVE", "source", "target", "a") == 1
+                assert client("SISMEMBER", "target", "a") == 1
+                assert client("SMEMBERS", "source") == [item.encode() for item in source[1:]]
+            else:
+                assert client("LMOVE", "source", "target", "LEFT", "LEFT") == b"a"
+                assert client("LRANGE", "target", 0, 0) == [b"a"]
+                assert client("LRANGE", "source", 0, -1) == [item.encode() for item in source[1:]]
+
+
+def test_a_look_at_watched_keys_that_fails_is_the_reply(
+    server: Served, client: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection goes on."""
+    tables = server.server.service.keyspace.tables
+
+    def fail(*_: object) -> None:
+        raise FilesystemError("the disk is gone")
+
+    monkeypatch.setattr(tables, "read", fail)
+    monkeypatch.setattr(tables, "keys", fail)
+    for request in (["WATCH", "a"], ["INFO"]):
+        assert str(client(*request)) == "ERR FilesystemError: the disk is gone"
 
 
 def test_values_that_are_not_used_leave_memory(store: Store) -> None:
@@ -485,6 +551,7 @@ def test_many_idle_clients_disturb_nobody(server: Served, client: Connection) ->
     idle = [server.connect() for _ in range(500)]
 
     assert client("PING") == b"PONG"
+    server.wait_until(lambda: len(server.server.service.sessions) == 501)
     assert len(client("CLIENT", "LIST").splitlines()) == 501
     for other in idle:
         other.close()
