@@ -96,6 +96,14 @@ def parse_integer(data: bytes, message: str = NOT_INTEGER) -> int:
     return number
 
 
+def parse_random_count(data: bytes) -> int:
+    """Return a number of random elements; if negative, they may repeat."""
+    number = parse_integer(data)
+    if number == LEAST:
+        raise CommandError(f"ERR value is out of range, must be between {-MOST} and {MOST}")
+    return number
+
+
 def parse_count(data: bytes) -> int:
     """Return a number of elements, which is not negative."""
     message = "ERR value is out of range, must be positive"
@@ -175,14 +183,28 @@ def glob(pattern: bytes) -> Callable[[bytes], object]:
 
 
 def _regex_of(pattern: bytes) -> bytes:
+    """Return a regular expression that takes no more than the product of both lengths.
+
+    What is between two stars is matched where it first occurs, and not again elsewhere.
+    """
+    first, *rest = [b"".join(pieces) for pieces in _between_stars(pattern)]
+    if not rest:
+        return first
+    *middle, last = rest
+    return first + b"".join(b"(?>.*?%b)" % piece for piece in middle if piece) + b".*" + last
+
+
+def _between_stars(pattern: bytes) -> list[list[bytes]]:
+    """Return the regular expressions of the characters before, between and after the stars."""
     pieces: list[bytes] = []
+    all_pieces = [pieces]
     index = 0
     while index < len(pattern):
         character = pattern[index : index + 1]
         index += 1
         if character == b"*":
-            if not pieces or pieces[-1] != b".*":
-                pieces.append(b".*")
+            pieces = []
+            all_pieces.append(pieces)
         elif character == b"?":
             pieces.append(b".")
         elif character == b"[":
@@ -193,7 +215,7 @@ def _regex_of(pattern: bytes) -> bytes:
                 character = pattern[index : index + 1]
                 index += 1
             pieces.append(re.escape(character))
-    return b"".join(pieces)
+    return all_pieces
 
 
 def _class_at(pattern: bytes, index: int) -> tuple[bytes, int]:
@@ -233,6 +255,6 @@ def scan_options(arguments: Sequence[bytes], names: Sequence[bytes]) -> dict[byt
 
 def parse_cursor(data: bytes) -> int:
     """Return the cursor of a SCAN."""
-    if not data.isdigit() or int(data) >= 1 << 64:
+    if len(data) > 20 or not data.isdigit() or int(data) >= 1 << 64:
         raise CommandError("ERR invalid cursor")
     return int(data)

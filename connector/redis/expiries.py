@@ -8,6 +8,7 @@ Does not know: values. An expiry that was returned may be an old one: look at th
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable, Iterable
 from itertools import chain
 
 from .tables import DATABASES, StoredTables
@@ -19,8 +20,15 @@ _MOST_DUE = 1000
 class Expiries:
     """The earliest expiries. Those at ``_horizon`` or later may be missing."""
 
-    def __init__(self, tables: StoredTables, most: int = MOST_EXPIRIES) -> None:
+    def __init__(
+        self,
+        tables: StoredTables,
+        uncommitted: Callable[[], Iterable[tuple[int, int, bytes]]],
+        most: int = MOST_EXPIRIES,
+    ) -> None:
+        """``uncommitted`` returns the expiries that the tables do not have yet."""
         self._tables = tables
+        self._uncommitted = uncommitted
         self._most = most
         self._heap: list[tuple[int, int, bytes]] = []
         self._horizon: int | None = 0
@@ -43,14 +51,14 @@ class Expiries:
         return keys
 
     def _load(self) -> None:
-        """Read the earliest expiries from the tables."""
+        """Read the earliest expiries from the tables and from what is not committed."""
         stored = (
             (expiry, number, key)
             for number in range(DATABASES)
             for key, expiry in self._tables.keys(number, expiring=True)
             if expiry is not None
         )
-        entries = heapq.nsmallest(self._most, chain(stored, self._heap))
+        entries = heapq.nsmallest(self._most, chain(stored, self._uncommitted(), self._heap))
         is_complete = len(entries) < self._most
         self._heap = entries
         self._horizon = None if is_complete else entries[-1][0]

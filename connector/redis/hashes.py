@@ -15,6 +15,7 @@ from .command import (
     parse_cursor,
     parse_integer,
     parse_long_double,
+    parse_random_count,
     scan_options,
 )
 from .keyspace import Database, check_name
@@ -123,7 +124,7 @@ def _hscan(db: Database, args: Arguments) -> Reply:
 
 
 def _hrandfield(db: Database, args: Arguments) -> Reply:
-    count = parse_integer(args[2]) if len(args) > 2 else None
+    count = parse_random_count(args[2]) if len(args) > 2 else None
     with_values = len(args) == 4 and args[3].upper() == b"WITHVALUES"
     if len(args) > 4 or (len(args) == 4 and not with_values):
         raise CommandError(SYNTAX)

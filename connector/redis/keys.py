@@ -176,7 +176,7 @@ def _ttl(db: Database, args: Arguments) -> Reply:
         return -2
     if value.expiry is None:
         return -1
-    left = value.expiry - db.now()
+    left = max(value.expiry - db.now(), 0)
     return left if args[0].upper() == b"PTTL" else (left + 500) // 1000
 
 

@@ -33,6 +33,7 @@ _Place = tuple[int, bytes]
 WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
 # A key that is known not to be there.
 _ABSENT_BYTES = 100
+_MOST_CHOSEN_BYTES = 256 << 20
 
 
 class Watcher(Protocol):
@@ -51,7 +52,7 @@ class Keyspace:
         self.environment = environment
         self.most_bytes = most_bytes
         self.databases = [Database(self, number) for number in range(DATABASES)]
-        self.expiries = Expiries(tables)
+        self.expiries = Expiries(tables, self.uncommitted_expiries)
         self.uncommitted = 0
         self.changes = 0
         self.watchers: dict[_Place, set[Watcher]] = {}
@@ -86,6 +87,8 @@ class Keyspace:
             value = values[place]
         elif place[0] in self._open_flushed or place[0] in self._sealed_flushed:
             value = None
+            is_open = place[0] in self._open_flushed
+            self.uncommitted = max(self.uncommitted, self._number - (not is_open))
         else:
             value = self.tables.read(*place)
             self._keep(place, value)
@@ -169,17 +172,30 @@ class Keyspace:
     def keys(self, number: int, vnode: int | None = None) -> Iterator[bytes]:
         """Yield the keys of a database, or of one vnode, that have not expired."""
         now = self.now()
+        for key, expiry in self.entries(number, vnode):
+            if expiry is None or expiry > now:
+                yield key
+
+    def entries(self, number: int, vnode: int | None = None) -> Iterator[tuple[bytes, int | None]]:
+        """Yield the keys of a database, or of one vnode, expired or not, with their expiries."""
         changed = self._uncommitted_places(number)
         if number not in self._open_flushed and number not in self._sealed_flushed:
             for key, expiry in self.tables.keys(number, vnode):
-                if key not in changed and (expiry is None or expiry > now):
-                    yield key
+                if key not in changed:
+                    yield key, expiry
         for key in changed:
             value = self._values[number, key]
-            if value is None or (value.expiry is not None and value.expiry <= now):
+            if value is None:
                 continue
             if vnode is None or self._vnode_of(number, key) == vnode:
-                yield key
+                yield key, value.expiry
+
+    def uncommitted_expiries(self) -> Iterator[tuple[int, int, bytes]]:
+        """Yield the expiries that are not committed, with the databases and keys."""
+        for place in self._open.keys() | self._sealed:
+            value = self._values.get(place)
+            if value is not None and value.expiry is not None:
+                yield value.expiry, *place
 
     def _vnode_of(self, number: int, key: bytes) -> int:
         return self.tables.vnode_of(number, key) if self.tables.has_table(number) else 0
@@ -312,7 +328,7 @@ class Keyspace:
 
     def _note_foreign_changes(self) -> None:
         """Forget what is known of all keys: another writer may have changed any."""
-        self.expiries = Expiries(self.tables)
+        self.expiries = Expiries(self.tables, self.uncommitted_expiries)
         for database in self.databases:
             database.size = None
         for watchers in self.watchers.values():
@@ -407,11 +423,19 @@ class Database:
             self.keyspace.note_change(place)
 
     def choose(self, items: Sequence[bytes], count: int) -> list[bytes]:
-        """Return some of the items at random: distinct ones, or ``-count`` ones with repetition."""
+        """Return some of the items at random: distinct ones, or ``-count`` ones with repetition.
+
+        CommandError if these would take too much memory.
+        """
         random_below = self.keyspace.random_below
         if not items:
             return []
         if count < 0:
+            if -count * (_ABSENT_BYTES + max(map(len, items))) > _MOST_CHOSEN_BYTES:
+                raise CommandError(
+                    f"ERR value is out of range: {-count} elements take more than "
+                    f"{_MOST_CHOSEN_BYTES} bytes"
+                )
             return [items[random_below(len(items))] for _ in range(-count)]
         rest = list(items)
         count = min(count, len(rest))
@@ -421,9 +445,9 @@ class Database:
         return rest[:count]
 
     def count(self) -> int:
-        """Return the number of keys."""
+        """Return the number of keys, with those that have expired and are not removed yet."""
         if self.size is None:
-            self.size = sum(1 for _ in self.keyspace.keys(self.number))
+            self.size = sum(1 for _ in self.keyspace.entries(self.number))
         return self.size
 
 

@@ -157,11 +157,13 @@ def move_item(
     value = db.find(source, ListValue)
     if value is None:
         return None
-    other = db.find(target, ListValue)
+    destination = db.find(target, ListValue)
+    if destination is value and len(value) == 1:
+        return value.items[0]
     (item,) = pop_items(db, source, value, 1, at_head=from_head)
-    other = (other if other is not value else db.find(target, ListValue)) or ListValue()
-    other.push(item, at_head=to_head)
-    db.save(target, other)
+    destination = destination or ListValue()
+    destination.push(item, at_head=to_head)
+    db.save(target, destination)
     return item
 
 

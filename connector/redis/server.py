@@ -90,6 +90,8 @@ class Server:
                 self.expire_due()
             except errors.RelstateError as error:
                 _logger.warning("cannot look for expired keys: %s", error)
+            except Exception:
+                _logger.exception("cannot delete expired keys; this is tried again")
             await asyncio.sleep(_EXPIRY_PAUSE)
 
     def expire_due(self) -> None:

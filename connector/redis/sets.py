@@ -13,6 +13,7 @@ from .command import (
     parse_count,
     parse_cursor,
     parse_integer,
+    parse_random_count,
     scan_options,
 )
 from .keyspace import Database, check_name
@@ -100,7 +101,7 @@ def _spop(db: Database, args: Arguments) -> Reply:
 def _srandmember(db: Database, args: Arguments) -> Reply:
     if len(args) > 3:
         raise CommandError(SYNTAX)
-    count = parse_integer(args[2]) if len(args) == 3 else None
+    count = parse_random_count(args[2]) if len(args) == 3 else None
     members = list(_members(db, args[1]))
     if count is None:
         return db.choose(members, 1)[0] if members else None

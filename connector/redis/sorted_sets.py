@@ -15,6 +15,7 @@ from .command import (
     parse_cursor,
     parse_float,
     parse_integer,
+    parse_random_count,
     scan_options,
 )
 from .keyspace import Database, check_name
@@ -274,7 +275,7 @@ def pop_elements(
 
 
 def _zrandmember(db: Database, args: Arguments) -> Reply:
-    count = parse_integer(args[2]) if len(args) > 2 else None
+    count = parse_random_count(args[2]) if len(args) > 2 else None
     with_scores = len(args) == 4 and args[3].upper() == b"WITHSCORES"
     if len(args) > 4 or (len(args) == 4 and not with_scores):
         raise CommandError(SYNTAX)

@@ -19,7 +19,7 @@ Does not know: commands, memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -136,7 +136,9 @@ class StoredTables:
         """Return what is at a key of a database; None if nothing is."""
         table = self._tables.get(number)
         row = None if table is None else table.get(key)
-        return None if row is None else _value_of(row)
+        value = None if row is None else _value_of(row)
+        # Another writer may leave a collection without parts.
+        return value if value is None or isinstance(value, StringValue) or len(value) else None
 
     def keys(
         self, number: int, vnode: int | None = None, *, expiring: bool = False
@@ -248,18 +250,23 @@ def _value_of(row: Row) -> Value:
     result: Value
     match kind:
         case "hash":
-            result = HashValue(dict(fields or ()))
+            result = HashValue(_parts_of(fields))
         case "set":
-            result = SetValue(dict(members or ()))
+            result = SetValue(_parts_of(members))
         case "zset":
-            result = SortedSetValue(dict(scores or ()))
+            result = SortedSetValue(_parts_of(scores))
         case "list":
-            result = ListValue.of_parts(dict(items or ()))
+            result = ListValue.of_parts(_parts_of(items))
         case _:
             result = StringValue(value or b"")
     if expiry is not None:
         result.expiry = _milliseconds(expiry)
     return result
+
+
+def _parts_of(pairs: Mapping[Any, Any] | Iterable[tuple[Any, Any]] | None) -> dict[Any, Any]:
+    """Return the parts of a collection; NULL, which another writer may leave, is not there."""
+    return {name: part for name, part in dict(pairs or ()).items() if part is not None}
 
 
 def _milliseconds(moment: Any) -> int:

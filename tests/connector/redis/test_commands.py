@@ -76,6 +76,10 @@ def test_the_first_thing_that_is_wrong_is_the_error(
         (b"[]x", [], [b"x", b"]x"]),
         (b"[a", [b"a"], [b"["]),
         (b"", [b""], [b"a"]),
+        (b"*", [b"", b"ab"], []),
+        (b"a*bc*d*e", [b"abcde", b"abbbcddxe"], [b"abcd", b"abcdex", b"acbde"]),
+        (b"*a*?a**", [b"axa", b"aaba"], [b"aa", b"ab"]),
+        (b"a*" * 30 + b"b", [b"a" * 40 + b"b"], [b"a" * 5000]),
     ],
 )
 def test_patterns_match_as_in_redis(
@@ -84,3 +88,27 @@ def test_patterns_match_as_in_redis(
     """Whole keys, byte by byte."""
     assert all(map(glob(pattern), matching))
     assert not any(map(glob(pattern), others))
+
+
+@pytest.mark.parametrize(
+    ("request_words", "reply"),
+    [
+        (
+            ["SRANDMEMBER", "s", -(1 << 63)],
+            "ERR value is out of range, must be between -9223372036854775807 and 922337203685477",
+        ),
+        (["SRANDMEMBER", "s", 1 - (1 << 63)], "ERR value is out of range: 9223372036854775807 el"),
+        (["HRANDFIELD", "h", -(1 << 40)], "ERR value is out of range: 1099511627776 elements "),
+        (["ZRANDMEMBER", "z", -(1 << 40)], "ERR value is out of range: 1099511627776 elements "),
+        (["SCAN", "1" * 5000], "ERR invalid cursor"),
+        (["HSCAN", "h", "1" * 5000], "ERR invalid cursor"),
+    ],
+)
+def test_huge_numbers_are_refused(
+    client: Connection, request_words: list[str | int], reply: str
+) -> None:
+    """The connection goes on, and others are served."""
+    client("SADD", "s", "a")
+    client("HSET", "h", "f", "1")
+    client("ZADD", "z", 1, "a")
+    assert str(client(*request_words)).startswith(reply)

@@ -11,6 +11,7 @@ import pytest
 from relstate.connector.redis.settings import Settings
 from relstate.storage import Store
 from relstate.storage.errors import FilesystemError
+from support.clock import ManualClock
 from support.redis_servers import Connection, Served, before_next_commit, served
 
 HASH = {"key": b"h", "type": "hash"}
@@ -131,6 +132,41 @@ def test_changes_during_a_commit_with_a_conflict_are_put_over_it(
         assert fields(client) == {b"a": b"mine", b"b": b"later", b"c": b"theirs"}
         assert client("LRANGE", "list", 0, -1) == [b"theirs", b"b", b"c"]
         server.forget()
+
+
+@pytest.mark.usefixtures("urgent")
+def test_expiries_are_known_after_a_conflict(
+    server: Served, client: Connection, store: Store, clock: ManualClock
+) -> None:
+    """Also those that were not committed when it was met."""
+    client("HSET", "h", "a", "1")
+    server.forget()
+    assert client("HLEN", "h") == 1
+
+    def write() -> None:
+        write_hash(store, a="theirs")
+        server.run(lambda: patch_rebase(server))
+
+    def patch_rebase(server: Served) -> None:
+        keyspace = server.server.service.keyspace
+        rebase = keyspace.rebase
+
+        def rebase_and_expire(batch: Any) -> None:
+            rebase(batch)
+            keyspace.expiries.due(keyspace.now())
+
+        keyspace.rebase = rebase_and_expire  # type: ignore[method-assign]
+
+    before_next_commit(server, write)
+    client("HSET", "h", "a", "mine")
+    client("SET", "a", "x", "PX", 5)
+    server.settle()
+    clock.advance(1)
+
+    def is_removed() -> bool:
+        return [row["key"] for row in store.table("redis_0").to_dicts()] == [b"h"]
+
+    server.wait_until(is_removed)
 
 
 @pytest.mark.usefixtures("urgent")

@@ -125,6 +125,85 @@ def test_gaps_between_the_places_of_a_list_are_nothing(client: Connection, store
     assert [item for _, item in rows(store)[0]["items"]] == [b"a", b"b", b"c"]
 
 
+def test_empty_rows_of_other_writers_are_no_values(
+    server: Served, client: Connection, store: Store, clock: ManualClock
+) -> None:
+    """A collection without parts, or a part that is NULL; they do not stop expiry either."""
+    store.write(
+        "redis_0",
+        [
+            {"key": b"list", "type": "list", "items": []},
+            {"key": b"sorted", "type": "zset", "scores": [(b"a", None), (b"b", 1.0)]},
+        ],
+    )
+    client("SET", "a", "x", "PX", 1)
+
+    assert client("LPOP", "list") is None
+    assert client("ZRANGE", "sorted", 0, -1) == [b"b"]
+    clock.advance(1)
+    server.run(server.server.expire_due)
+    server.forget()
+    assert b"a" not in [row["key"] for row in rows(store)]
+
+
+def test_a_defect_while_keys_expire_does_not_end_expiry(
+    server: Served, client: Connection, store: Store, clock: ManualClock, monkeypatch: Any
+) -> None:
+    """It is logged, and tried again."""
+    calls: list[int] = []
+
+    def fail() -> None:
+        calls.append(1)
+        monkeypatch.undo()
+        raise TypeError("a defect")
+
+    monkeypatch.setattr(server.server, "expire_due", fail)
+    server.wait_until(lambda: bool(calls))
+    client("SET", "a", "x", "PX", 1)
+    clock.advance(1)
+    server.wait_until(lambda: not rows(store))
+
+
+def test_keys_that_expired_are_counted_until_they_are_removed(
+    server: Served, client: Connection, clock: ManualClock, monkeypatch: Any
+) -> None:
+    """Once, whoever counts first."""
+    monkeypatch.setattr(server.server, "expire_due", lambda: None)
+    client("SET", "a", "x", "PX", 5)
+    clock.advance(1)
+    server.forget()
+
+    assert client("DBSIZE") == 1
+    assert client("KEYS", "*") == []
+    assert client("GET", "a") is None
+    assert client("DBSIZE") == 0
+
+
+def test_a_read_after_a_flush_waits_for_its_commit(server: Served, client: Connection) -> None:
+    """As any reply that depends on what is not committed."""
+    client("SET", "a", "x")
+    keyspace = server.server.service.keyspace
+
+    def read() -> tuple[Any, int]:
+        keyspace.flush(0)
+        keyspace.uncommitted = 0
+        return keyspace.databases[0].get(b"a"), keyspace.uncommitted
+
+    value, batch = server.run(read)
+    assert value is None
+    assert batch > 0
+
+
+def test_a_list_of_one_item_keeps_its_time_to_live_when_it_is_moved_to_itself(
+    client: Connection,
+) -> None:
+    """It is not removed in between."""
+    client("RPUSH", "list", "a")
+    client("EXPIRE", "list", 100)
+    assert client("LMOVE", "list", "list", "LEFT", "RIGHT") == b"a"
+    assert client("TTL", "list") == 100
+
+
 def test_pairs_are_nested_in_the_newer_protocol(client: Connection) -> None:
     """And scores are doubles there."""
     client("ZADD", "a", 1.5, "x")
@@ -159,8 +238,8 @@ def test_keys_that_expired_while_no_server_ran_are_deleted(
         server.connect()("SET", "a", "x", "EX", 10)
     clock.advance(11)
     with served(store) as server:
-        assert server.connect()("DBSIZE") == 0
         server.run(server.server.expire_due)
+        assert server.connect()("DBSIZE") == 0
 
     assert rows(store) == []
 
