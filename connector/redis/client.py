@@ -58,7 +58,9 @@ class Client(asyncio.Protocol):
         self._waiting = waiting
         self._reader = RequestReader(service.settings.max_request_bytes)
         self._requests: deque[list[bytes]] = deque()
+        self._requested_bytes = 0
         self._held: deque[tuple[int, bytes]] = deque()
+        self._held_bytes = 0
         self._output: list[bytes] = []
         self._output_bytes = 0
         self._is_full = False
@@ -114,8 +116,10 @@ class Client(asyncio.Protocol):
             self._close_when_sent()
             return
         self._run()
-        if self._is_waiting and len(self._requests) > _MOST_QUEUED:
-            self._transport.pause_reading()
+        if self._requests:
+            self._requested_bytes += len(data)
+            if len(self._requests) > _MOST_QUEUED or self._requested_bytes > _HIGH_WATER:
+                self._transport.pause_reading()
 
     def pause_writing(self) -> None:
         """Stop serving the client, which does not read."""
@@ -144,10 +148,12 @@ class Client(asyncio.Protocol):
                 self._wait(reply)
                 break
             self._send(reply, keyspace.uncommitted if waits else 0)
+            if keyspace.ready:
+                self._service.waiting.serve()
             if self._output_bytes > _MOST_GATHERED:
                 self._flush()
-        if keyspace.ready:
-            self._service.waiting.serve()
+        if not self._requests:
+            self._requested_bytes = 0
         self._commits.wake()
         self._flush()
         if session.is_closing:
@@ -156,7 +162,8 @@ class Client(asyncio.Protocol):
 
     def _may_run(self, session: Session) -> bool:
         """Return whether the next request may be run."""
-        return not (self._is_full or self._is_waiting or session.is_closing)
+        is_behind = self._is_full or self._held_bytes > _HIGH_WATER
+        return not (is_behind or self._is_waiting or session.is_closing)
 
     def _wait(self, wait: Wait) -> None:
         """Run no request until there is what the client waits for, or for some time."""
@@ -188,6 +195,7 @@ class Client(asyncio.Protocol):
         data = encode_reply(reply, self._session.version)
         if batch or self._held:
             self._held.append((batch, data))
+            self._held_bytes += len(data)
             self._waiting.add(self)
         else:
             self._output.append(data)
@@ -198,27 +206,36 @@ class Client(asyncio.Protocol):
         held = self._held
         while held and held[0][0] <= number:
             batch, data = held.popleft()
+            self._held_bytes -= len(data)
             is_failed = batch and error is not None
             self._output.append(encode_reply(CommandError(error), 2) if is_failed else data)
         if not held:
             self._waiting.discard(self)
         self._flush()
+        if self._requests and not (self._is_full or self._is_waiting or self._is_ended):
+            self._transport.resume_reading()
+            asyncio.get_running_loop().call_soon(self._run)
         if self._is_ended or (self._session is not None and self._session.is_closing):
             self._close_when_sent()
 
     def _deliver(self, message: Push) -> None:
         """Send a message of a channel."""
+        if self._transport.is_closing():
+            return
         self._send(message, 0)
+        if self._held_bytes > self._service.settings.max_output_bytes:
+            self._transport.abort()
         self._flush()
 
     def _flush(self) -> None:
         if not self._output or self._transport.is_closing():
             return
+        if self._transport.get_write_buffer_size() > self._service.settings.max_output_bytes:
+            self._transport.abort()
+            return
         self._transport.write(b"".join(self._output))
         self._output.clear()
         self._output_bytes = 0
-        if self._transport.get_write_buffer_size() > self._service.settings.max_output_bytes:
-            self._transport.abort()
 
     def stop_serving(self) -> None:
         """Run no more requests; replies that wait for a commit are still sent."""

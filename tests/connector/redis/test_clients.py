@@ -69,6 +69,15 @@ def test_who_waits_longest_is_served_first(server: Served, client: Connection) -
     assert client("LRANGE", "list", 0, -1) == [b"d"]
 
 
+def test_who_waits_is_served_before_the_next_request(server: Served, client: Connection) -> None:
+    """The client that brings an element does not take it back in the same packet."""
+    waiter = server.connect()
+    wait(server, waiter, "BLPOP", "list", 0)
+
+    assert client.pipeline([["LPUSH", "list", "a"], ["LPOP", "list"]]) == [1, None]
+    assert waiter.reply() == [b"list", b"a"]
+
+
 def test_waiting_ends(server: Served, client: Connection) -> None:
     """After its time, with null; in a transaction at once; the list stays as it is."""
     assert client("BLPOP", "list", "0.02") is None

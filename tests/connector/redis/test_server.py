@@ -514,6 +514,33 @@ def test_a_client_that_does_not_read_holds_nobody_back(server: Served) -> None:
     assert [len(slow.reply()) for _ in range(1000)] == [100_000] * 1000
 
 
+def test_one_large_reply_does_not_disconnect_its_client(store: Store) -> None:
+    """Only what was sent before and not read counts."""
+    with served(store, Settings(max_output_bytes=1_000_000)) as server:
+        client = server.connect()
+        client("SET", "a", "x" * 20_000_000)
+        assert len(client("GET", "a")) == 20_000_000
+        client("DEL", "a")
+
+
+def test_replies_that_wait_for_a_commit_are_bounded(server: Served) -> None:
+    """A client is not served until the commit when they are many; then it gets them all."""
+    held: list[int] = []
+
+    def look() -> bool:
+        held[:] = [client._held_bytes for client in server.server._clients]
+        return sum(held) > 1 << 20
+
+    before_next_commit(server, lambda: server.wait_until(look))
+    client = server.connect()
+    client.send(["SET", "a", "x" * 100_000], *[["GET", "a"]] * 200, ["PING"])
+
+    assert client.reply() == b"OK"
+    assert [len(client.reply()) for _ in range(200)] == [100_000] * 200
+    assert client.reply() == b"PONG"
+    assert max(held) <= 2 << 20
+
+
 def test_a_long_field_is_refused(client: Connection) -> None:
     """It would be part of a key on disk; nothing of the command is done."""
     reply = client("HSET", "a", "f", "1", "x" * 70_000, "1")
