@@ -135,6 +135,8 @@ def _set_parameter(settings: Settings, name: bytes, value: bytes) -> None:
         settings.appendfsync = "always" if value.lower() == b"always" else "everysec"
     elif name == b"maxclients" and parse_integer(value) > 0:
         settings.maxclients = int(value)
+    elif _parameters(settings).get(name) == value:
+        pass
     elif name in _parameters(settings):
         raise CommandError(
             f"ERR CONFIG SET failed (possibly related to argument '{shown}') - can't set immutable "

@@ -25,6 +25,7 @@ _WHILE_SUBSCRIBED = frozenset(
     {"ping", "psubscribe", "punsubscribe", "quit", "reset", "subscribe", "unsubscribe"}
 )
 _MOST_SHOWN = 128
+_ARGUMENT_BYTES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ class Session:
         self.database: Database = self.service.keyspace.databases[0]
         self.is_authenticated = self.service.settings.requirepass is None
         self.queue: list[Queued] | None = None
+        self.queued_bytes = 0
         self.is_queue_wrong = False
         self.watched: set[_Place] = set()
         self.has_watched_change = False
@@ -99,11 +101,23 @@ class Session:
         try:
             command = self._command(args)
             if self.queue is not None and args[0].lower().decode("latin-1") not in _NOT_QUEUED:
-                self.queue.append(Queued(command, args))
-                return QUEUED
+                return self._add_to_queue(command, args)
             return self.run(command, args)
         except CommandError as error:
             return error
+
+    def _add_to_queue(self, command: Command | SessionCommand, args: Arguments) -> Reply:
+        """Queue a command of a transaction. CommandError, and the end, if they are too large."""
+        assert self.queue is not None
+        self.queued_bytes += sum(map(len, args)) + _ARGUMENT_BYTES * len(args)
+        limit = self.service.settings.max_transaction_bytes
+        if self.queued_bytes > limit:
+            self.queue, self.is_closing = None, True
+            raise CommandError(
+                f"ERR a transaction of more than {limit} bytes: send several smaller ones"
+            )
+        self.queue.append(Queued(command, args))
+        return QUEUED
 
     def run(self, command: Command | SessionCommand, args: Arguments) -> Reply:
         """Return the reply of a command. CommandError."""

@@ -14,8 +14,9 @@ class Settings:
 
     ``appendfsync``: ``always``, a reply comes after the commit of what it says; ``everysec``, a
     commit is made once a second. ``requirepass``: None for none. ``maxmemory``: bytes of values in
-    memory; ``max_request_bytes``: of one request; ``max_output_bytes``: of replies and messages
-    that a client has not read.
+    memory; ``max_request_bytes``: of one request; ``max_transaction_bytes``: of the commands
+    between MULTI and EXEC; ``max_output_bytes``: of replies and messages that a client has not
+    read.
     """
 
     host: str = "127.0.0.1"
@@ -25,6 +26,7 @@ class Settings:
     maxclients: int = 10_000
     maxmemory: int = 256 << 20
     max_request_bytes: int = 64 << 20
+    max_transaction_bytes: int = 64 << 20
     max_output_bytes: int = 64 << 20
 
     @property

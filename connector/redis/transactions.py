@@ -13,7 +13,7 @@ from .session import Session, SessionCommand
 def _multi(session: Session, _: Arguments) -> Reply:
     if session.queue is not None:
         raise CommandError("ERR MULTI calls can not be nested")
-    session.queue, session.is_queue_wrong = [], False
+    session.queue, session.queued_bytes, session.is_queue_wrong = [], 0, False
     return OK
 
 

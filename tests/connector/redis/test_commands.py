@@ -112,3 +112,9 @@ def test_huge_numbers_are_refused(
     client("HSET", "h", "f", "1")
     client("ZADD", "z", 1, "a")
     assert str(client(*request_words)).startswith(reply)
+
+
+def test_a_parameter_may_be_set_to_what_it_is(client: Connection) -> None:
+    """Libraries do so; another value is refused."""
+    assert client("CONFIG", "SET", "timeout", 0) == b"OK"
+    assert str(client("CONFIG", "SET", "timeout", 1)).startswith("ERR CONFIG SET failed")

@@ -458,6 +458,18 @@ def test_a_transaction_runs_as_a_whole_or_not_at_all(store: Store) -> None:
         assert client("EXISTS", "a") == 0
 
 
+def test_a_large_transaction_is_refused(store: Store) -> None:
+    """When it has become too large; the connection is closed, and nothing was done."""
+    with served(store, Settings(max_transaction_bytes=100_000)) as server:
+        client = server.connect()
+        replies = client.pipeline([["MULTI"], *[["SET", n, "x" * 40_000] for n in range(3)]])
+        assert replies[2] == b"QUEUED"
+        assert str(replies[3]).startswith("ERR a transaction of more than 100000 bytes")
+        with pytest.raises(EOFError):
+            client.reply()
+        assert server.connect()("DBSIZE") == 0
+
+
 @pytest.mark.parametrize("kind", ["set", "list"])
 def test_an_element_is_moved_although_its_source_leaves_memory(store: Store, kind: str) -> None:
     """The target alone is larger than the memory; the source is read before it."""
