@@ -39,7 +39,7 @@ class Commits(Protocol):
         """Whether replies wait for commits."""
 
     def wake(self) -> None:
-        """Take notice that there may be something to commit."""
+        """Record that there may be something to commit."""
 
 
 class Client(asyncio.Protocol):

@@ -60,7 +60,7 @@ class Committer:
         return self._service.settings.appendfsync == "always"
 
     def wake(self) -> None:
-        """Take notice that there may be something to commit."""
+        """Record that there may be something to commit."""
         if self._is_broken:
             return
         if self._task is None:

@@ -105,7 +105,7 @@ class Keyspace:
         self.note_change(place)
 
     def recount(self, value: Value) -> None:
-        """Take notice that a value may have another size."""
+        """Record that a value may have another size."""
         self._bytes += value.size - value.counted
         value.counted = value.size
 
@@ -252,7 +252,7 @@ class Keyspace:
         return batch
 
     def settle(self) -> None:
-        """Take notice that the batch that was sealed last is committed."""
+        """Record that the batch that was sealed last is committed."""
         self._sealed, self._sealed_flushed = frozenset(), set()
         self._is_sealed = False
 
@@ -407,7 +407,7 @@ class Database:
             self.keyspace.expiries.add(expiry, self.number, key)
 
     def save(self, key: bytes, value: Value) -> None:
-        """Take notice that the collection at a key, or a new one, was changed.
+        """Record that the collection at a key, or a new one, was changed.
 
         An empty one is removed. One that left memory while the command read another is put back.
         """

@@ -173,7 +173,7 @@ class Session:
     # Watched keys
 
     def note_change(self) -> None:
-        """Take notice that a watched key has changed."""
+        """Record that a watched key has changed."""
         self.has_watched_change = True
 
     def unwatch(self) -> None:
