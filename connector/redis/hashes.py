@@ -87,11 +87,7 @@ def _hstrlen(db: Database, args: Arguments) -> Reply:
 
 
 def _hdel(db: Database, args: Arguments) -> Reply:
-    value = db.find(args[1], HashValue)
-    removed = 0 if value is None else sum(map(value.remove, args[2:]))
-    if value is not None and removed:
-        db.save(args[1], value)
-    return removed
+    return db.remove_items(args[1], db.find(args[1], HashValue), args[2:])
 
 
 def _hincrby(db: Database, args: Arguments) -> Reply:

@@ -171,23 +171,25 @@ def _may_expire(previous: int | None, expiry: int, conditions: set[bytes]) -> bo
 
 
 def _ttl(db: Database, args: Arguments) -> Reply:
-    value = db.get(args[1])
-    if value is None:
-        return -2
-    if value.expiry is None:
-        return -1
-    left = max(value.expiry - db.now(), 0)
-    return left if args[0].upper() == b"PTTL" else (left + 500) // 1000
+    return _expiry_reply(db, args[1], db.now(), is_precise=args[0].upper() == b"PTTL")
 
 
 def _expiretime(db: Database, args: Arguments) -> Reply:
-    value = db.get(args[1])
+    return _expiry_reply(db, args[1], 0, is_precise=args[0].upper() == b"PEXPIRETIME")
+
+
+def _expiry_reply(db: Database, key: bytes, start: int, *, is_precise: bool) -> Reply:
+    """Return the milliseconds or seconds from a moment until a key expires, or why there are none.
+
+    -1 for a key that does not expire, -2 for no key.
+    """
+    value = db.get(key)
     if value is None:
         return -2
     if value.expiry is None:
         return -1
-    is_precise = args[0].upper() == b"PEXPIRETIME"
-    return value.expiry if is_precise else (value.expiry + 500) // 1000
+    left = max(value.expiry - start, 0)
+    return left if is_precise else (left + 500) // 1000
 
 
 def _persist(db: Database, args: Arguments) -> Reply:

@@ -24,7 +24,7 @@ from .expiries import Expiries
 from .rebase import rebase_changes, rebase_value
 from .replies import CommandError
 from .tables import DATABASES, MOST_NAME_BYTES, Batch, DatabaseChanges, StoredTables
-from .values import StringValue, Value
+from .values import MappedValue, StringValue, Value
 
 _logger = logging.getLogger(__name__)
 
@@ -377,6 +377,13 @@ class Database:
         if value is None or isinstance(value, kind):
             return value
         raise CommandError(WRONG_TYPE)
+
+    def remove_items(self, key: bytes, value: MappedValue | None, names: list[bytes]) -> int:
+        """Remove items of the collection at a key, and return how many were there."""
+        removed = 0 if value is None else sum(map(value.remove, names))
+        if value is not None and removed:
+            self.save(key, value)
+        return removed
 
     def string(self, key: bytes) -> bytes | None:
         """Return the string at a key; None if nothing is. WRONGTYPE."""

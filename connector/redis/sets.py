@@ -42,11 +42,7 @@ def _sadd(db: Database, args: Arguments) -> Reply:
 
 
 def _srem(db: Database, args: Arguments) -> Reply:
-    value = db.find(args[1], SetValue)
-    removed = 0 if value is None else sum(map(value.remove, args[2:]))
-    if value is not None and removed:
-        db.save(args[1], value)
-    return removed
+    return db.remove_items(args[1], db.find(args[1], SetValue), args[2:])
 
 
 def _smembers(db: Database, args: Arguments) -> Reply:

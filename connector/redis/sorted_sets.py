@@ -95,15 +95,7 @@ def _may_add(options: set[bytes], previous: float | None, score: float) -> bool:
 
 
 def _zrem(db: Database, args: Arguments) -> Reply:
-    return _remove(db, args[1], db.find(args[1], SortedSetValue), args[2:])
-
-
-def _remove(db: Database, key: bytes, value: SortedSetValue | None, members: list[bytes]) -> int:
-    """Remove members and return how many were there."""
-    removed = 0 if value is None else sum(map(value.remove, members))
-    if value is not None and removed:
-        db.save(key, value)
-    return removed
+    return db.remove_items(args[1], db.find(args[1], SortedSetValue), args[2:])
 
 
 def _zscore(db: Database, args: Arguments) -> Reply:
@@ -239,7 +231,7 @@ def _zremrange(db: Database, args: Arguments) -> Reply:
     kind = _RANGES[args[0].upper().removeprefix(b"ZREMRANGEBY")]
     query = _Query(_parse_range(kind, args[2:4], False), False, 0, -1, False)
     value = db.find(args[1], SortedSetValue)
-    return _remove(db, args[1], value, [member for _, member in query.elements(value)])
+    return db.remove_items(args[1], value, [member for _, member in query.elements(value)])
 
 
 def _zcount(db: Database, args: Arguments) -> Reply:
@@ -270,7 +262,7 @@ def pop_elements(
     if value is None or not count:
         return []
     elements = value.order[-count:][::-1] if from_end else value.order[:count]
-    _remove(db, key, value, [member for _, member in elements])
+    db.remove_items(key, value, [member for _, member in elements])
     return elements
 
 

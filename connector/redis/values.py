@@ -98,7 +98,7 @@ class StringValue(Value):
         return self._copied(StringValue(self.data))
 
 
-class _MappedValue(Value):
+class MappedValue(Value):
     """A value whose parts are known by byte strings."""
 
     __slots__ = ("items",)
@@ -155,14 +155,14 @@ class _MappedValue(Value):
         return self._copied(type(self)(self.items))
 
 
-class HashValue(_MappedValue):
+class HashValue(MappedValue):
     """A hash: fields and their values."""
 
     kind = "hash"
     __slots__ = ()
 
 
-class SetValue(_MappedValue):
+class SetValue(MappedValue):
     """A set: members, each with True."""
 
     kind = "set"
@@ -174,7 +174,7 @@ class SetValue(_MappedValue):
         return cls(dict.fromkeys(members, True))
 
 
-class SortedSetValue(_MappedValue):
+class SortedSetValue(MappedValue):
     """A sorted set: members and their scores, and ``order``, the (score, member) pairs sorted."""
 
     kind = "zset"
