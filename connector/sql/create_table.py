@@ -192,6 +192,11 @@ def _accept_using(reader: TokenReader) -> bool:
     if not reader.accept("USING"):
         return False
     name = reader.name("the name of a format")
+    if name.lower() == "redis":
+        raise errors.UnsupportedStatementError(
+            "hashes of Redis are shown as rows by a view: CREATE MATERIALIZED VIEW users "
+            "(id STRING, name STRING) USING REDIS HASH 'user:*'"
+        )
     if name.lower() != "relstate":
         raise errors.UnsupportedStatementError(
             f"USING {name}: the tables of a store are relstate's own; leave USING out, or create "

@@ -3,6 +3,8 @@
     CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] v [(a [COMMENT 'text'], b)]
         [CLUSTER BY (a)] [COMMENT 'text'] [TBLPROPERTIES ('parallelism' = '4', 'owner.team' = 'x')]
         AS SELECT …
+    CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] v (a type [COMMENT 'text'], b type)
+        … USING REDIS HASH 'prefix*' [DATABASE n]
     DROP MATERIALIZED VIEW [IF EXISTS] v [CASCADE]
     ALTER MATERIALIZED VIEW v RENAME TO w | SET PARALLELISM n
         | SET TBLPROPERTIES ('parallelism' = '4') | UNSET TBLPROPERTIES ('owner.team')
@@ -19,8 +21,10 @@ Does not know: the store, Spark, or what a SELECT means.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+
+from sqlglot import Token
 
 from relstate.connector.syntax.tokens import TokenReader
 from relstate.storage import errors
@@ -34,6 +38,7 @@ from .ddl import (
     read_unset_properties,
 )
 from .properties import parse_parallelism, view_properties
+from .redis_hash import read_hash_query
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +156,7 @@ def read_replace_view(reader: TokenReader) -> CreateView:
 
 def _read_create(reader: TokenReader, *, if_not_exists: bool) -> CreateView:
     name = read_new_name(reader, "the view's name")
-    columns = _read_columns(reader) if reader.next_is("(") else []
+    items = reader.parenthesised() if reader.next_is("(") else []
     cluster_by = _read_cluster(reader)
     units, user_properties = view_properties({**read_descriptions(reader)})
     cluster_by = cluster_by or _read_cluster(reader)
@@ -160,10 +165,16 @@ def _read_create(reader: TokenReader, *, if_not_exists: bool) -> CreateView:
             "the key of a view follows from its SELECT: write CLUSTER BY (region) to have the rows "
             "of a region together, and end the SELECT in ORDER BY to have them in an order"
         )
-    reader.expect("AS")
+    if reader.accept("USING"):
+        query = read_hash_query(reader, items)
+        columns = [_read_column(reader.text, item, has_type=True) for item in items]
+    else:
+        columns = [_read_column(reader.text, item) for item in items]
+        reader.expect("AS")
+        query = _read_query(reader)
     return CreateView(
         name,
-        _read_query(reader),
+        query,
         units,
         if_not_exists,
         tuple(column for column, _ in columns),
@@ -188,16 +199,17 @@ def _read_cluster(reader: TokenReader) -> tuple[str, ...]:
     return tuple(columns)
 
 
-def _read_columns(reader: TokenReader) -> list[tuple[str, str | None]]:
-    """Return the names of ``(a [COMMENT 'text'], b)`` with their comments."""
-    columns: list[tuple[str, str | None]] = []
-    for item in reader.parenthesised():
-        column = TokenReader(reader.text, item)
-        name = column.name("a column's name")
-        comment = column.string("the comment") if column.accept("COMMENT") else None
-        column.finish()
-        columns.append((name, comment))
-    return columns
+def _read_column(
+    text: str, tokens: Sequence[Token], *, has_type: bool = False
+) -> tuple[str, str | None]:
+    """Return the name and the comment of a column; ``has_type``: a type is between them."""
+    column = TokenReader(text, tokens)
+    name = column.name("a column's name")
+    if has_type:
+        column.until("COMMENT")
+    comment = column.string("the comment") if column.accept("COMMENT") else None
+    column.finish()
+    return name, comment
 
 
 def _read_query(reader: TokenReader) -> str:
