@@ -19,16 +19,27 @@ class Comparison(Enum):
     TIME = "times its time"
     EXTRA = "more"
     ALONE = "by itself"
+    RATE_ALONE = "by itself, at least"
 
     def of(self, ours: float, baseline: float) -> float:
         """Return the number that is compared with the bound."""
         if self is Comparison.EXTRA:
             return ours - baseline
-        return ours if self is Comparison.ALONE else ours / baseline
+        return ours if self.is_alone else ours / baseline
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is no baseline."""
+        return self in (Comparison.ALONE, Comparison.RATE_ALONE)
+
+    @property
+    def is_of_rates(self) -> bool:
+        """Whether more is better."""
+        return self in (Comparison.RATE, Comparison.RATE_ALONE)
 
     def is_met(self, compared: float, asked: float) -> bool:
         """Return whether the number compared is at least as good as the number asked."""
-        return compared >= asked if self is Comparison.RATE else compared <= asked
+        return compared >= asked if self.is_of_rates else compared <= asked
 
 
 @dataclass(frozen=True, slots=True)

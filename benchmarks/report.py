@@ -44,7 +44,7 @@ def write_json(path: Path, about: dict[str, Any], figures: Sequence[Figure]) -> 
 
 
 def _cells(figure: Figure) -> tuple[str, ...]:
-    alone = figure.comparison is Comparison.ALONE
+    alone = figure.comparison.is_alone
     spread = figure.spread
     return (
         figure.workload,
@@ -62,13 +62,13 @@ def _compared(figure: Figure, value: float) -> str:
     match figure.comparison:
         case Comparison.EXTRA:
             return f"{value:+.0f} {figure.unit}"
-        case Comparison.ALONE:
+        case Comparison.ALONE | Comparison.RATE_ALONE:
             return f"{_number(value)} {figure.unit}"
     return f"{_number(value)}x"
 
 
 def _bound(figure: Figure, asked: float) -> str:
-    sign = ">=" if figure.comparison is Comparison.RATE else "<="
+    sign = ">=" if figure.comparison.is_of_rates else "<="
     return f"{sign} {_compared(figure, asked)}"
 
 

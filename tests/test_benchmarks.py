@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -126,6 +127,20 @@ def test_a_public_workload_runs(tmp_path: Path) -> None:
     assert workloads_of(written) == ["view-nexmark", "view-nexmark: faster"]
 
 
+@pytest.mark.skipif(
+    not all(map(shutil.which, ("redis-server", "redis-benchmark"))),
+    reason="redis-server or redis-benchmark is not on PATH",
+)
+def test_the_workload_of_redis_runs(tmp_path: Path) -> None:
+    """Every kind of request has a figure beside redis-server's."""
+    written = run(tmp_path, "redis")
+
+    figures = [figure for figure in written["figures"] if figure["baseline"] is not None]
+    assert len(figures) == 6
+    assert all(figure["ours"]["median"] > 0 for figure in written["figures"])
+    assert all(figure["baseline"]["median"] > 0 for figure in figures)
+
+
 def test_an_unknown_workload_is_told_with_the_known_ones() -> None:
     """Nothing is measured then."""
     done = subprocess.run(
@@ -147,6 +162,8 @@ def test_an_unknown_workload_is_told_with_the_known_ones() -> None:
         ("EXTRA", (170.0,), (100.0,), 60.0, 70.0, False),
         ("ALONE", (600.0,), (), 512.0, 600.0, False),
         ("ALONE", (600.0,), (), None, 600.0, None),
+        ("RATE_ALONE", (600.0,), (), 512.0, 600.0, True),
+        ("RATE_ALONE", (600.0,), (), 700.0, 600.0, False),
     ],
 )
 def test_a_figure_compares_medians(

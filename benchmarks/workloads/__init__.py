@@ -17,6 +17,7 @@ from .lookup import get, get_rows
 from .memory import memory
 from .microbatch import microbatch
 from .opening import opening
+from .redis import redis
 from .spark_scan import spark_scan
 from .spark_write import spark_write
 from .sql_change import sql_change
@@ -43,6 +44,7 @@ WORKLOADS: Mapping[str, Workload] = {
     "change-feed": change_feed,
     "commit": commit,
     "open": opening,
+    "redis": redis,
     "epochs": epochs,
     "compaction": compaction,
     "spark-scan": spark_scan,
