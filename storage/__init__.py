@@ -18,7 +18,7 @@ from .check import Report
 from .codec import ragged
 from .codec.memcomparable import KeyCodec
 from .codec.row import RowCodec
-from .environment import Environment, environment_of
+from .environment import Environment, environment_of, raise_descriptor_limit
 from .feed.columns import CHANGE_TYPE, adds_row, feed_fields
 from .feed.feed_plan import FeedPlan, FeedSnapshot
 from .feed.planning import DEDUPLICATIONS
@@ -157,6 +157,7 @@ __all__ = [
     "no_key_error",
     "parse_instant",
     "ragged",
+    "raise_descriptor_limit",
     "renamed_table",
     "replaced_tables",
     "replacement_name",

@@ -466,6 +466,15 @@ def descriptor_limit() -> int:
     return 1_000_000 if limit == resource.RLIM_INFINITY else min(limit, 1_000_000)
 
 
+def raise_descriptor_limit(count: int) -> int:
+    """Let this process have so many files open, as far as it may; return how many it may have."""
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit != resource.RLIM_INFINITY and limit < count:
+        raised = count if most == resource.RLIM_INFINITY else min(count, most)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (raised, most))
+    return descriptor_limit()
+
+
 def after_fork(call: Callable[[], None]) -> None:
     """Call ``call`` in every child process that is forked from now on."""
     os.register_at_fork(after_in_child=call)

@@ -172,13 +172,13 @@ def _mpop(db: Database, args: Arguments) -> Reply:
 
 COMMANDS: dict[str, Command] = {
     "blmove": command(_blmove, 6, "write denyoom blocking", 1, 2),
-    "blmpop": command(_mpop, -5, "write blocking movablekeys", 0, 0, 0),
+    "blmpop": command(_mpop, -5, "write blocking movablekeys", 0, 0, 0, count_at=2),
     "blpop": command(_bpop, -3, "write blocking", 1, -2),
     "brpop": command(_bpop, -3, "write blocking", 1, -2),
     "brpoplpush": command(_brpoplpush, 4, "write denyoom blocking", 1, 2),
-    "bzmpop": command(_mpop, -5, "write blocking movablekeys", 0, 0, 0),
+    "bzmpop": command(_mpop, -5, "write blocking movablekeys", 0, 0, 0, count_at=2),
     "bzpopmax": command(_bzpop, -3, "write fast blocking", 1, -2),
     "bzpopmin": command(_bzpop, -3, "write fast blocking", 1, -2),
-    "lmpop": command(_mpop, -4, "write movablekeys", 0, 0, 0),
-    "zmpop": command(_mpop, -4, "write movablekeys", 0, 0, 0),
+    "lmpop": command(_mpop, -4, "write movablekeys", 0, 0, 0, count_at=1),
+    "zmpop": command(_mpop, -4, "write movablekeys", 0, 0, 0, count_at=1),
 }

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from .command import Wait
 from .protocol import ProtocolError, RequestReader
-from .replies import CommandError, Push, Reply, encode_reply
+from .replies import CommandError, Reply, encode_reply
 from .service import Service
 from .session import Session
 
@@ -107,7 +107,7 @@ class Client(asyncio.Protocol):
         if self._session is None or self._is_ended:
             return
         try:
-            self._requests.extend(self._reader.read(data))
+            self._read(data)
         except ProtocolError as error:
             self._run()
             self._is_ended = True
@@ -120,6 +120,20 @@ class Client(asyncio.Protocol):
             self._requested_bytes += len(data)
             if len(self._requests) > _MOST_QUEUED or self._requested_bytes > _HIGH_WATER:
                 self._transport.pause_reading()
+
+    def _read(self, data: bytes) -> None:
+        """Take the requests in some bytes; run them at once until the client is authenticated.
+
+        ProtocolError.
+        """
+        session, reader = self._session, self._reader
+        assert session is not None
+        reader.is_authenticated = session.is_authenticated
+        for request in reader.read(data):
+            self._requests.append(request)
+            if not reader.is_authenticated:
+                self._run()
+                reader.is_authenticated = session.is_authenticated
 
     def pause_writing(self) -> None:
         """Stop serving the client, which does not read."""
@@ -218,8 +232,8 @@ class Client(asyncio.Protocol):
         if self._is_ended or (self._session is not None and self._session.is_closing):
             self._close_when_sent()
 
-    def _deliver(self, message: Push) -> None:
-        """Send a message of a channel."""
+    def _deliver(self, message: Reply) -> None:
+        """Send a message that is no reply."""
         if self._transport.is_closing():
             return
         self._send(message, 0)

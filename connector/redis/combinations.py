@@ -130,11 +130,11 @@ def _zintercard(db: Database, args: Arguments) -> Reply:
 
 
 COMMANDS: dict[str, Command] = {
-    "zdiff": command(_combine, -3, "readonly movablekeys", 0, 0, 0),
-    "zdiffstore": command(_combine_and_store, -4, "write denyoom movablekeys", 1, 1),
-    "zinter": command(_combine, -3, "readonly movablekeys", 0, 0, 0),
-    "zintercard": command(_zintercard, -3, "readonly movablekeys", 0, 0, 0),
-    "zinterstore": command(_combine_and_store, -4, "write denyoom movablekeys", 1, 1),
-    "zunion": command(_combine, -3, "readonly movablekeys", 0, 0, 0),
-    "zunionstore": command(_combine_and_store, -4, "write denyoom movablekeys", 1, 1),
+    "zdiff": command(_combine, -3, "readonly movablekeys", 0, 0, 0, count_at=1),
+    "zdiffstore": command(_combine_and_store, -4, "write denyoom movablekeys", 1, 1, count_at=2),
+    "zinter": command(_combine, -3, "readonly movablekeys", 0, 0, 0, count_at=1),
+    "zintercard": command(_zintercard, -3, "readonly movablekeys", 0, 0, 0, count_at=1),
+    "zinterstore": command(_combine_and_store, -4, "write denyoom movablekeys", 1, 1, count_at=2),
+    "zunion": command(_combine, -3, "readonly movablekeys", 0, 0, 0, count_at=1),
+    "zunionstore": command(_combine_and_store, -4, "write denyoom movablekeys", 1, 1, count_at=2),
 }

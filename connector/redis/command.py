@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -38,13 +38,15 @@ class Command:
 
     ``run`` takes the arguments with the command's name as the first. ``arity``: their number, or
     if negative the least. ``flags``: as Redis names them; ``keys``: the index of the first key, of
-    the last (-1: the last argument), and the step.
+    the last (-1: the last argument), and the step; ``count_at``: the index of the number of further
+    keys, which follow it, 0 for none.
     """
 
     run: Run
     arity: int
     flags: frozenset[str]
     keys: tuple[int, int, int]
+    count_at: int = 0
 
     @property
     def writes(self) -> bool:
@@ -56,22 +58,36 @@ class Command:
 class Wait:
     """The reply of a command that waits until there is something at one of some keys.
 
-    ``places``: database and key of each. ``seconds``: how long it waits at most, 0 for no end.
+    ``database_keys``: numbers of databases, with keys. ``seconds``: how long it waits at most, 0
+    for no end.
     ``attempt`` returns the reply once there is something, None before; ``empty``: the reply if
     there never was.
     """
 
-    places: tuple[tuple[int, bytes], ...]
+    database_keys: tuple[tuple[int, bytes], ...]
     seconds: float
     attempt: Callable[[], Reply]
     empty: Reply
 
 
 def command(
-    run: Run, arity: int, flags: str, first: int = 1, last: int = 1, step: int = 1
+    run: Run,
+    arity: int,
+    flags: str,
+    first: int = 1,
+    last: int = 1,
+    step: int = 1,
+    *,
+    count_at: int = 0,
 ) -> Command:
     """Return a command; ``flags``: with blanks between them."""
-    return Command(run, arity, frozenset(flags.split()), (first, last, step))
+    return Command(run, arity, frozenset(flags.split()), (first, last, step), count_at)
+
+
+def arity_error(name: bytes) -> CommandError:
+    """Return the error of a wrong number of arguments; ``name``: of the command, as it was sent."""
+    shown = name.decode(errors="replace").lower()
+    return CommandError(f"ERR wrong number of arguments for '{shown}' command")
 
 
 def store_error(error: errors.RelstateError) -> CommandError:
@@ -237,24 +253,3 @@ def _class_at(pattern: bytes, index: int) -> tuple[bytes, int]:
     if not members:
         return (b"." if negation else b"(?!)"), index + 1
     return b"[%b%b]" % (negation, b"".join(members)), index + 1
-
-
-def scan_options(arguments: Sequence[bytes], names: Sequence[bytes]) -> dict[bytes, bytes]:
-    """Return the options of a SCAN by their names in capitals, of those that there are."""
-    if len(arguments) % 2:
-        raise CommandError(SYNTAX)
-    options = {}
-    for name, value in zip(arguments[::2], arguments[1::2], strict=True):
-        if name.upper() not in names:
-            raise CommandError(SYNTAX)
-        if name.upper() == b"COUNT" and parse_integer(value) < 1:
-            raise CommandError(SYNTAX)
-        options[name.upper()] = value
-    return options
-
-
-def parse_cursor(data: bytes) -> int:
-    """Return the cursor of a SCAN."""
-    if len(data) > 20 or not data.isdigit() or int(data) >= 1 << 64:
-        raise CommandError("ERR invalid cursor")
-    return int(data)

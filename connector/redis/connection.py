@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 
-from .command import SYNTAX, Arguments, parse_integer
+from .command import SYNTAX, Arguments, arity_error, parse_integer
 from .replies import OK, RESP2, RESP3, CommandError, Reply, Simple
 from .session import Session, SessionCommand
 from .tables import DATABASES
@@ -15,7 +15,7 @@ REDIS_VERSION = "7.0.0"
 
 def _ping(session: Session, args: Arguments) -> Reply:
     if len(args) > 2:
-        raise CommandError("ERR wrong number of arguments for 'ping' command")
+        raise arity_error(args[0])
     if session.subscriptions and session.version == RESP2:
         return [b"pong", args[1] if len(args) == 2 else b""]
     return args[1] if len(args) == 2 else Simple(b"PONG")

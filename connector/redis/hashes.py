@@ -10,13 +10,11 @@ from .command import (
     Command,
     added,
     added_float,
+    arity_error,
     command,
-    glob,
-    parse_cursor,
     parse_integer,
     parse_long_double,
     parse_random_count,
-    scan_options,
 )
 from .keyspace import Database, check_name
 from .replies import OK, CommandError, Pairs, Reply
@@ -41,8 +39,7 @@ def _set_fields(db: Database, key: bytes, pairs: list[tuple[bytes, bytes]]) -> i
 
 def _hset(db: Database, args: Arguments) -> Reply:
     if len(args) % 2:
-        name = args[0].decode().lower()
-        raise CommandError(f"ERR wrong number of arguments for '{name}' command")
+        raise arity_error(args[0])
     new = _set_fields(db, args[1], list(zip(args[2::2], args[3::2], strict=True)))
     return OK if args[0].upper() == b"HMSET" else new
 
@@ -108,17 +105,6 @@ def _hincrbyfloat(db: Database, args: Arguments) -> Reply:
     return total
 
 
-def _hscan(db: Database, args: Arguments) -> Reply:
-    parse_cursor(args[2])
-    fields = _fields(db, args[1])
-    if not fields:
-        return [b"0", []]
-    options = scan_options(args[3:], (b"MATCH", b"COUNT"))
-    matches = glob(options.get(b"MATCH", b"*"))
-    found = [(field, data) for field, data in fields.items() if matches(field)]
-    return [b"0", [item for pair in found for item in pair]]
-
-
 def _hrandfield(db: Database, args: Arguments) -> Reply:
     count = parse_random_count(args[2]) if len(args) > 2 else None
     with_values = len(args) == 4 and args[3].upper() == b"WITHVALUES"
@@ -145,7 +131,6 @@ COMMANDS: dict[str, Command] = {
     "hmget": command(_hmget, -3, "readonly fast"),
     "hmset": command(_hset, -4, "write denyoom fast"),
     "hrandfield": command(_hrandfield, -2, "readonly"),
-    "hscan": command(_hscan, -3, "readonly"),
     "hset": command(_hset, -4, "write denyoom fast"),
     "hsetnx": command(_hsetnx, 4, "write denyoom fast"),
     "hstrlen": command(_hstrlen, 3, "readonly fast"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .command import Arguments, fits_arity, glob, parse_integer
+from .command import Arguments, Command, arity_error, fits_arity, glob, parse_integer
 from .commands import COMMANDS as DATA_COMMANDS
 from .connection import REDIS_VERSION, set_name
 from .replies import OK, CommandError, Reply, Simple
@@ -18,8 +18,7 @@ def _subcommand_error(args: Arguments) -> CommandError:
 def _check_count(args: Arguments, arity: int) -> None:
     """Raise CommandError if a subcommand has another number of arguments."""
     if not fits_arity(arity, len(args)):
-        name = f"{args[0].decode()}|{args[1].decode(errors='replace')}".lower()
-        raise CommandError(f"ERR wrong number of arguments for '{name}' command")
+        raise arity_error(b"|".join(args[:2]))
 
 
 def _client(session: Session, args: Arguments) -> Reply:
@@ -64,6 +63,7 @@ def _command(_: Session, args: Arguments) -> Reply:
         case b"DOCS":
             return {}
         case b"GETKEYS":
+            _check_count(args, -4)
             return _keys_in(args[2:])
     raise _subcommand_error(args)
 
@@ -79,16 +79,28 @@ def _command_details(name: str) -> Reply:
 
 def _keys_in(args: Arguments) -> Reply:
     """Return the keys among the arguments of a command."""
-    name = args[0].decode("latin-1").lower() if args else ""
+    name = args[0].decode("latin-1").lower()
     command = DATA_COMMANDS.get(name) or SESSION_COMMANDS.get(name)
     if command is None:
         raise CommandError("ERR Invalid command specified")
     if not fits_arity(command.arity, len(args)):
         raise CommandError("ERR Invalid number of arguments specified for command")
     first, last, step = command.keys
-    if not first:
+    keys = args[first : len(args) + last + 1 if last < 0 else last + 1 : step] if first else []
+    if isinstance(command, Command) and command.count_at:
+        keys += _counted_keys(args[command.count_at :])
+    if not keys:
         raise CommandError("ERR The command has no key arguments")
-    return args[first : len(args) + last + 1 if last < 0 else last + 1 : step]
+    return keys
+
+
+def _counted_keys(args: Arguments) -> list[bytes]:
+    """Return the keys after their number. CommandError."""
+    message = "ERR Invalid arguments specified for command"
+    count = parse_integer(args[0], message)
+    if not 1 <= count < len(args):
+        raise CommandError(message)
+    return args[1 : count + 1]
 
 
 def _config(session: Session, args: Arguments) -> Reply:
@@ -147,14 +159,14 @@ def _set_parameter(settings: Settings, name: bytes, value: bytes) -> None:
 
 
 def _info(session: Session, args: Arguments) -> Reply:
-    wanted = {arg.decode("latin-1").lower() for arg in args[1:]}
+    names = {arg.decode("latin-1").lower() for arg in args[1:]}
     sections = _sections(session)
-    if not wanted or wanted & {"all", "default", "everything"}:
-        wanted = set(sections)
+    if not names or names & {"all", "default", "everything"}:
+        names = set(sections)
     texts = [
         f"# {name.capitalize()}\r\n" + "".join(f"{key}:{value}\r\n" for key, value in facts.items())
         for name, facts in sections.items()
-        if name in wanted
+        if name in names
     ]
     return "\r\n".join(texts).encode()
 
@@ -198,11 +210,60 @@ def _role(_: Session, __: Arguments) -> Reply:
     return [b"master", 0, []]
 
 
+_CLUSTER = {
+    "addslots": -3,
+    "addslotsrange": -4,
+    "bumpepoch": 2,
+    "count-failure-reports": 3,
+    "countkeysinslot": 3,
+    "delslots": -3,
+    "delslotsrange": -4,
+    "failover": -2,
+    "flushslots": 2,
+    "forget": 3,
+    "getkeysinslot": 4,
+    "help": 2,
+    "info": 2,
+    "keyslot": 3,
+    "links": 2,
+    "meet": -4,
+    "myid": 2,
+    "nodes": 2,
+    "replicas": 3,
+    "replicate": 3,
+    "reset": -2,
+    "saveconfig": 2,
+    "set-config-epoch": 3,
+    "setslot": -4,
+    "shards": 2,
+    "slaves": 3,
+    "slots": 2,
+}
+"""The number of arguments of each subcommand of CLUSTER, as `Command` has it."""
+
+
+def _cluster(_: Session, args: Arguments) -> Reply:
+    """Raise what a Redis that is not part of a cluster replies."""
+    arity = _CLUSTER.get(args[1].decode("latin-1").lower())
+    if arity is None:
+        raise _subcommand_error(args)
+    _check_count(args, arity)
+    raise CommandError("ERR This instance has cluster support disabled")
+
+
+def _monitor(session: Session, _: Arguments) -> Reply:
+    session.is_monitor = True
+    session.service.monitors[session] = None
+    return OK
+
+
 _ADMIN = frozenset({"admin", "noscript"})
 COMMANDS: dict[str, SessionCommand] = {
-    "client": SessionCommand(_client, -2, _ADMIN),
+    "client": SessionCommand(_client, -2, frozenset({"noscript"})),
+    "cluster": SessionCommand(_cluster, -2, frozenset()),
     "command": SessionCommand(_command, -1, frozenset({"loading"})),
     "config": SessionCommand(_config, -2, _ADMIN),
     "info": SessionCommand(_info, -1, frozenset({"loading"})),
+    "monitor": SessionCommand(_monitor, 1, _ADMIN | {"no_multi"}),
     "role": SessionCommand(_role, 1, frozenset({"noscript", "fast"})),
 }

@@ -9,15 +9,12 @@ from .command import (
     command,
     expiry_of,
     glob,
-    parse_cursor,
     parse_integer,
-    scan_options,
 )
-from .keyspace import Database
+from .keyspace import WRONG_TYPE, Database
 from .replies import OK, CommandError, Reply, Simple
 from .tables import DATABASES
-
-_SCAN_COUNT = b"10"
+from .values import SeriesValue, Value
 
 
 def _del(db: Database, args: Arguments) -> Reply:
@@ -40,24 +37,6 @@ def _type(db: Database, args: Arguments) -> Reply:
 
 def _keys(db: Database, args: Arguments) -> Reply:
     return list(filter(glob(args[1]), db.keyspace.keys(db.number)))
-
-
-def _scan(db: Database, args: Arguments) -> Reply:
-    """Return the keys of some vnodes: the cursor is the number of the next one."""
-    cursor = parse_cursor(args[1])
-    options = scan_options(args[2:], (b"MATCH", b"COUNT", b"TYPE"))
-    matches = glob(options.get(b"MATCH", b"*"))
-    count = parse_integer(options.get(b"COUNT", _SCAN_COUNT))
-    vnodes = db.keyspace.tables.vnode_count
-    keys: list[bytes] = []
-    while cursor < vnodes and len(keys) < count:
-        keys += db.keyspace.keys(db.number, cursor)
-        cursor += 1
-    found = list(filter(matches, keys))
-    if b"TYPE" in options:
-        kind = options[b"TYPE"].lower()
-        found = [key for key in found if (value := db.get(key)) and value.kind.encode() == kind]
-    return [b"%d" % (cursor if cursor < vnodes else 0), found]
 
 
 def _dbsize(db: Database, _: Arguments) -> Reply:
@@ -136,7 +115,7 @@ def _expire(db: Database, args: Arguments) -> Reply:
     conditions = _expire_conditions(args[3:])
     unit = 1 if name.startswith(b"P") else 1000
     expiry = expiry_of(db, args[0], args[2], unit, is_moment=name.endswith(b"AT"))
-    value = db.get(args[1])
+    value = _expiring_value(db, args[1])
     if value is None or not _may_expire(value.expiry, expiry, conditions):
         return 0
     if expiry <= db.now():
@@ -144,6 +123,14 @@ def _expire(db: Database, args: Arguments) -> Reply:
     else:
         db.expire(args[1], value, expiry)
     return 1
+
+
+def _expiring_value(db: Database, key: bytes) -> Value | None:
+    """Return what is at a key. WRONGTYPE for a time series: its entries expire, each by itself."""
+    value = db.get(key)
+    if isinstance(value, SeriesValue):
+        raise CommandError(WRONG_TYPE)
+    return value
 
 
 def _expire_conditions(args: Arguments) -> set[bytes]:
@@ -186,14 +173,14 @@ def _expiry_reply(db: Database, key: bytes, start: int, *, is_precise: bool) -> 
     value = db.get(key)
     if value is None:
         return -2
-    if value.expiry is None:
+    if value.expiry is None or isinstance(value, SeriesValue):
         return -1
     left = max(value.expiry - start, 0)
     return left if is_precise else (left + 500) // 1000
 
 
 def _persist(db: Database, args: Arguments) -> Reply:
-    value = db.get(args[1])
+    value = _expiring_value(db, args[1])
     if value is None or value.expiry is None:
         return 0
     db.expire(args[1], value, None)
@@ -244,7 +231,6 @@ COMMANDS: dict[str, Command] = {
     "randomkey": command(_randomkey, 1, "readonly", 0, 0, 0),
     "rename": command(_rename, 3, "write", 1, 2),
     "renamenx": command(_rename, 3, "write fast", 1, 2),
-    "scan": command(_scan, -2, "readonly", 0, 0, 0),
     "touch": command(_exists, -2, "readonly fast", 1, -1),
     "ttl": command(_ttl, 2, "readonly fast"),
     "type": command(_type, 2, "readonly fast"),

@@ -23,13 +23,20 @@ from relstate.storage import Environment, errors
 from .expiries import Expiries
 from .rebase import rebase_changes, rebase_value
 from .replies import CommandError
-from .tables import DATABASES, MOST_NAME_BYTES, Batch, DatabaseChanges, StoredTables
+from .tables import (
+    DATABASES,
+    MOST_NAME_BYTES,
+    Batch,
+    DatabaseChanges,
+    StoredTables,
+    WholeDatabases,
+)
 from .values import MappedValue, StringValue, Value
 
 _logger = logging.getLogger(__name__)
 
 _Kind = TypeVar("_Kind", bound=Value)
-_Place = tuple[int, bytes]
+_DatabaseKey = tuple[int, bytes]
 WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
 # A key that is known not to be there.
 _ABSENT_BYTES = 100
@@ -55,16 +62,16 @@ class Keyspace:
         self.expiries = Expiries(tables, self.uncommitted_expiries)
         self.uncommitted = 0
         self.changes = 0
-        self.watchers: dict[_Place, set[Watcher]] = {}
-        self.waited: dict[_Place, int] = {}
-        self.ready: list[_Place] = []
-        self._values: OrderedDict[_Place, Value | None] = OrderedDict()
+        self.watchers: dict[_DatabaseKey, set[Watcher]] = {}
+        self.waited: dict[_DatabaseKey, int] = {}
+        self.ready: list[_DatabaseKey] = []
+        self._values: OrderedDict[_DatabaseKey, Value | None] = OrderedDict()
         self._bytes = 0
         self._number = 1
-        self._open: dict[_Place, None] = {}
-        self._open_flushed: set[int] = set()
-        self._sealed: frozenset[_Place] | set[_Place] = frozenset()
-        self._sealed_flushed: set[int] = set()
+        self._open: dict[_DatabaseKey, None] = {}
+        self._open_whole = WholeDatabases()
+        self._sealed: frozenset[_DatabaseKey] | set[_DatabaseKey] = frozenset()
+        self._sealed_whole = WholeDatabases()
         self._is_sealed = False
 
     # Time
@@ -79,68 +86,99 @@ class Keyspace:
 
     # Values
 
-    def value(self, place: _Place) -> Value | None:
+    def value(self, database_key: _DatabaseKey) -> Value | None:
         """Return what is at a key, expired or not; None if nothing is."""
         values = self._values
-        if place in values:
-            values.move_to_end(place)
-            value = values[place]
-        elif place[0] in self._open_flushed or place[0] in self._sealed_flushed:
+        if database_key in values:
+            values.move_to_end(database_key)
+            value = values[database_key]
+        elif self._is_flushed(database_key[0]):
             value = None
-            is_open = place[0] in self._open_flushed
+            is_open = database_key[0] in self._open_whole.flushed
             self.uncommitted = max(self.uncommitted, self._number - (not is_open))
         else:
-            value = self.tables.read(*place)
-            self._keep(place, value)
-        if place in self._open:
+            value = self.tables.read(*database_key)
+            self._keep(database_key, value)
+        if database_key in self._open:
             self.uncommitted = self._number
-        elif place in self._sealed:
+        elif database_key in self._sealed:
             self.uncommitted = max(self.uncommitted, self._number - 1)
         return value
 
-    def put(self, place: _Place, value: Value | None) -> None:
+    def put(self, database_key: _DatabaseKey, value: Value | None) -> None:
         """Let a value, or nothing, be at a key."""
-        self._drop(place)
-        self._keep(place, value)
-        self.note_change(place)
+        self._drop(database_key)
+        self._keep(database_key, value)
+        self.note_change(database_key)
 
     def recount(self, value: Value) -> None:
         """Record that a value may have another size."""
         self._bytes += value.size - value.counted
         value.counted = value.size
 
-    def _drop(self, place: _Place) -> None:
-        if place in self._values:
-            value = self._values.pop(place)
+    def _drop(self, database_key: _DatabaseKey) -> None:
+        if database_key in self._values:
+            value = self._values.pop(database_key)
             self._bytes -= _ABSENT_BYTES if value is None else value.counted
 
-    def note_change(self, place: _Place) -> None:
+    def note_change(self, database_key: _DatabaseKey) -> None:
         """Take the value at a key into the open batch."""
-        self._open[place] = None
+        self._open[database_key] = None
+        self._open_whole.deleted.discard(database_key[0])
         self.changes += 1
         self.uncommitted = self._number
-        for watcher in self.watchers.get(place, ()):
+        for watcher in self.watchers.get(database_key, ()):
             watcher.note_change()
-        if place in self.waited:
-            self.ready.append(place)
+        if database_key in self.waited:
+            self.ready.append(database_key)
 
     def flush(self, number: int) -> None:
         """Remove all keys of a database."""
         database = self.databases[number]
-        for place in [place for place in self.watchers if place[0] == number]:
-            if self.value(place) is not None:
-                for watcher in self.watchers[place]:
+        for database_key in [
+            database_key for database_key in self.watchers if database_key[0] == number
+        ]:
+            if self.value(database_key) is not None:
+                for watcher in self.watchers[database_key]:
                     watcher.note_change()
-        for place in [place for place in self._values if place[0] == number]:
-            self._drop(place)
-            self._open.pop(place, None)
-        self._open_flushed.add(number)
+        for database_key in [
+            database_key for database_key in self._values if database_key[0] == number
+        ]:
+            self._drop(database_key)
+            self._open.pop(database_key, None)
+        self._open_whole.flushed.add(number)
         self.changes += 1
         self.uncommitted = self._number
         database.size = 0
 
-    def _keep(self, place: _Place, value: Value | None) -> None:
-        self._values[place] = value
+    def create(self, number: int) -> None:
+        """Create the table of a database."""
+        self._open_whole.created.add(number)
+        self._open_whole.deleted.discard(number)
+        self.changes += 1
+        self.uncommitted = self._number
+
+    def delete(self, number: int) -> None:
+        """Remove all keys of a database, and its table unless it is written again."""
+        self.flush(number)
+        self._open_whole.created.discard(number)
+        self._open_whole.deleted.add(number)
+
+    def exists(self, number: int) -> bool:
+        """Return whether a database has a table, or gets one."""
+        self._wait_for_batches()
+        for keys, whole in ((self._open, self._open_whole), (self._sealed, self._sealed_whole)):
+            if number in whole.created or any(key[0] == number for key in keys):
+                return True
+            if number in whole.deleted:
+                return False
+        return self.tables.has_table(number)
+
+    def _is_flushed(self, number: int) -> bool:
+        return number in self._open_whole.flushed or number in self._sealed_whole.flushed
+
+    def _keep(self, database_key: _DatabaseKey, value: Value | None) -> None:
+        self._values[database_key] = value
         if value is None:
             self._bytes += _ABSENT_BYTES
         else:
@@ -149,13 +187,13 @@ class Keyspace:
         if self._bytes > self.most_bytes:
             self._evict(list(self._values)[:-1])
 
-    def _evict(self, places: list[_Place]) -> None:
+    def _evict(self, database_keys: list[_DatabaseKey]) -> None:
         """Forget the first of some values until there is room, but none that is to be committed."""
-        for place in places:
+        for database_key in database_keys:
             if self._bytes <= self.most_bytes * 7 // 8:
                 return
-            if place not in self._open and place not in self._sealed:
-                self._drop(place)
+            if database_key not in self._open and database_key not in self._sealed:
+                self._drop(database_key)
 
     def check_memory(self) -> None:
         """Raise CommandError if what is in memory leaves no room for more."""
@@ -178,8 +216,8 @@ class Keyspace:
 
     def entries(self, number: int, vnode: int | None = None) -> Iterator[tuple[bytes, int | None]]:
         """Yield the keys of a database, or of one vnode, expired or not, with their expiries."""
-        changed = self._uncommitted_places(number)
-        if number not in self._open_flushed and number not in self._sealed_flushed:
+        changed = self._uncommitted_keys(number)
+        if not self._is_flushed(number):
             for key, expiry in self.tables.keys(number, vnode):
                 if key not in changed:
                     yield key, expiry
@@ -192,33 +230,37 @@ class Keyspace:
 
     def uncommitted_expiries(self) -> Iterator[tuple[int, int, bytes]]:
         """Yield the expiries that are not committed, with the databases and keys."""
-        for place in self._open.keys() | self._sealed:
-            value = self._values.get(place)
+        for database_key in self._open.keys() | self._sealed:
+            value = self._values.get(database_key)
             if value is not None and value.expiry is not None:
-                yield value.expiry, *place
+                yield value.expiry, *database_key
 
     def _vnode_of(self, number: int, key: bytes) -> int:
         return self.tables.vnode_of(number, key) if self.tables.has_table(number) else 0
 
-    def _uncommitted_places(self, number: int) -> dict[bytes, None]:
+    def _uncommitted_keys(self, number: int) -> dict[bytes, None]:
         """Return the keys of a database that are not as its table has them."""
-        if self._open or self._open_flushed:
-            self.uncommitted = self._number
-        elif self._is_sealed:
-            self.uncommitted = max(self.uncommitted, self._number - 1)
+        self._wait_for_batches()
         return {
-            place[1]: None
-            for places in (self._sealed, self._open)
-            for place in places
-            if place[0] == number and place in self._values
+            database_key[1]: None
+            for database_keys in (self._sealed, self._open)
+            for database_key in database_keys
+            if database_key[0] == number and database_key in self._values
         }
 
     # Batches
 
+    def _wait_for_batches(self) -> None:
+        """Let the reply wait until all changes are committed."""
+        if self.has_changes:
+            self.uncommitted = self._number
+        elif self._is_sealed:
+            self.uncommitted = max(self.uncommitted, self._number - 1)
+
     @property
     def has_changes(self) -> bool:
         """Whether there is something to commit that is not being committed."""
-        return bool(self._open or self._open_flushed)
+        return bool(self._open or self._open_whole)
 
     @property
     def is_committing(self) -> bool:
@@ -237,23 +279,27 @@ class Keyspace:
         """
         assert not self._is_sealed
         databases: dict[int, DatabaseChanges] = {}
-        for number in self._open_flushed:
+        whole = self._open_whole
+        for number in whole.created:
+            databases[number] = DatabaseChanges()
+        for number in whole.flushed:
             if self.tables.has_table(number):
-                databases[number] = DatabaseChanges(is_flushed=True)
-        for place in self._open:
-            number, key = place
+                is_deleted = number in whole.deleted
+                databases[number] = DatabaseChanges(is_flushed=True, is_deleted=is_deleted)
+        for database_key in self._open:
+            number, key = database_key
             changes = databases.setdefault(number, DatabaseChanges())
-            _add_change(changes, key, self._values[place])
+            _add_change(changes, key, self._values[database_key])
         batch = Batch(self._number, databases)
         self._number += 1
-        self._sealed, self._sealed_flushed = set(self._open), self._open_flushed
-        self._open, self._open_flushed = {}, set()
+        self._sealed, self._sealed_whole = set(self._open), whole
+        self._open, self._open_whole = {}, WholeDatabases()
         self._is_sealed = True
         return batch
 
     def settle(self) -> None:
         """Record that the batch that was sealed last is committed."""
-        self._sealed, self._sealed_flushed = frozenset(), set()
+        self._sealed, self._sealed_whole = frozenset(), WholeDatabases()
         self._is_sealed = False
 
     def forget(self) -> int:
@@ -262,7 +308,7 @@ class Keyspace:
         Called after a commit failed: what the open batch did was based on it.
         """
         self.settle()
-        self._open, self._open_flushed = {}, set()
+        self._open, self._open_whole = {}, WholeDatabases()
         self._number += 1
         self._drop_values()
         return self._number - 1
@@ -286,9 +332,9 @@ class Keyspace:
     def drop_committed(self) -> None:
         """Forget the values that are as the tables had them, and look at the tables again."""
         self.tables.refresh()
-        for place in list(self._values):
-            if place not in self._open and place not in self._sealed:
-                self._drop(place)
+        for database_key in list(self._values):
+            if database_key not in self._open and database_key not in self._sealed:
+                self._drop(database_key)
         self._note_foreign_changes()
 
     def rebase(self, batch: Batch) -> None:
@@ -303,23 +349,24 @@ class Keyspace:
             values = rebase_changes(changes, partial(self.tables.read, number))
             for key, value in values.items():
                 self._rebase_open((number, key), value)
-        for place in list(self._open):
-            if place not in self._sealed and place[0] not in self._sealed_flushed:
-                self._rebase_open(place, None)
+        for database_key in list(self._open):
+            is_flushed = database_key[0] in self._sealed_whole.flushed
+            if not is_flushed and database_key not in self._sealed:
+                self._rebase_open(database_key, None)
 
-    def _rebase_open(self, place: _Place, current: Value | None) -> None:
+    def _rebase_open(self, database_key: _DatabaseKey, current: Value | None) -> None:
         """Put a value in memory over another writer's."""
-        if place not in self._values:  # flushed
+        if database_key not in self._values:  # flushed
             return
-        value = self._values[place]
-        if place in self._open:
+        value = self._values[database_key]
+        if database_key in self._open:
             if value is None or value.is_whole:
                 return
-            if place not in self._sealed:
-                current = self.tables.read(*place)
+            if database_key not in self._sealed:
+                current = self.tables.read(*database_key)
             current = rebase_value(value, current)
-        self._drop(place)
-        self._keep(place, current)
+        self._drop(database_key)
+        self._keep(database_key, current)
 
     def _drop_values(self) -> None:
         self._values.clear()
@@ -364,11 +411,13 @@ class Database:
         return self.keyspace.now()
 
     def get(self, key: bytes) -> Value | None:
-        """Return what is at a key; None if nothing is. One that has expired is removed."""
+        """Return what is at a key; None if nothing is. What has expired is removed."""
         value = self.keyspace.value((self.number, key))
         if value is not None and value.expiry is not None and value.expiry <= self.now():
-            self.remove(key)
-            return None
+            if not value.drop_expired(self.now()):
+                self.remove(key)
+                return None
+            self.save(key, value)
         return value
 
     def find(self, key: bytes, kind: type[_Kind]) -> _Kind | None:
@@ -418,8 +467,8 @@ class Database:
 
         An empty one is removed. One that left memory while the command read another is put back.
         """
-        place = (self.number, key)
-        current = self.keyspace.value(place)
+        database_key = (self.number, key)
+        current = self.keyspace.value(database_key)
         if not len(value):
             if current is not None:
                 self.remove(key)
@@ -427,7 +476,9 @@ class Database:
             self.put(key, value)
         else:
             self.keyspace.recount(value)
-            self.keyspace.note_change(place)
+            self.keyspace.note_change(database_key)
+            if value.expiry_changed and value.expiry is not None:
+                self.keyspace.expiries.add(value.expiry, *database_key)
 
     def choose(self, items: Sequence[bytes], count: int) -> list[bytes]:
         """Return some of the items at random: distinct ones, or ``-count`` ones with repetition.

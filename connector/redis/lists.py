@@ -6,6 +6,7 @@ from .command import (
     SYNTAX,
     Arguments,
     Command,
+    arity_error,
     command,
     parse_count,
     parse_integer,
@@ -32,8 +33,7 @@ def _push(db: Database, args: Arguments) -> Reply:
 
 def _pop(db: Database, args: Arguments) -> Reply:
     if len(args) > 3:
-        name = args[0].decode().lower()
-        raise CommandError(f"ERR wrong number of arguments for '{name}' command")
+        raise arity_error(args[0])
     count = parse_count(args[2]) if len(args) == 3 else None
     value = db.find(args[1], ListValue)
     if value is None:
@@ -187,10 +187,10 @@ def _lpos(db: Database, args: Arguments) -> Reply:
             case _:
                 raise CommandError(SYNTAX)
     value = db.find(args[1], ListValue)
-    places = [] if value is None else _places(value, args[2], rank, most)
+    positions = [] if value is None else _positions(value, args[2], rank, most)
     if count is None:
-        return places[0] if places else None
-    return places[: count or None]
+        return positions[0] if positions else None
+    return positions[: count or None]
 
 
 def _not_negative(data: bytes, message: str) -> int:
@@ -200,13 +200,13 @@ def _not_negative(data: bytes, message: str) -> int:
     return number
 
 
-def _places(value: ListValue, item: bytes, rank: int, most: int) -> list[int]:
+def _positions(value: ListValue, item: bytes, rank: int, most: int) -> list[int]:
     """Return where an item is, from the match of a rank on, among the first ``most`` items."""
     pairs = list(enumerate(value.items))
     if rank < 0:
         pairs.reverse()
-    places = [index for index, other in pairs[: most or None] if other == item]
-    return places[abs(rank) - 1 :]
+    positions = [index for index, candidate in pairs[: most or None] if candidate == item]
+    return positions[abs(rank) - 1 :]
 
 
 COMMANDS: dict[str, Command] = {

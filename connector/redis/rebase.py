@@ -36,13 +36,13 @@ def rebase_changes(
                 changes.deleted.append(key)
             continue
         if key in expiries:
-            value.expiry = expiries[key]
+            value.take_expiry(expiries[key])
         if kind is not None and value.is_whole:
             changes.values.append((key, value.kind, value.expiry, value.content()))
             value.written()
             continue
         if key in expiries:
-            changes.expiries.append((key, expiries[key]))
+            changes.expiries.append((key, value.expiry))
         if kind is not None:
             changes.parts.setdefault(kind, []).append((key, parts))
     return values
@@ -59,7 +59,8 @@ def rebase_value(value: Value, current: Value | None) -> Value | None:
         return None
     merged.changed = set(value.changed)
     if value.expiry_changed:
-        merged.expiry, merged.expiry_changed = value.expiry, True
+        merged.take_expiry(value.expiry)
+        merged.expiry_changed = True
     return merged
 
 
@@ -79,6 +80,6 @@ def merge_parts(current: Value | None, kind: str, parts: Parts) -> Value | None:
         return None
     value = KINDS[kind].of_parts(items)
     if current is not None and not is_new:
-        value.expiry = current.expiry
+        value.take_expiry(current.expiry)
     value.is_whole |= is_new
     return value

@@ -140,6 +140,25 @@ def _error_bytes(message: str) -> bytes:
     return b"-%b\r\n" % line.encode("utf-8", "surrogateescape")
 
 
+_ESCAPES = {
+    ord("\\"): "\\\\",
+    ord('"'): '\\"',
+    ord("\n"): "\\n",
+    ord("\r"): "\\r",
+    ord("\t"): "\\t",
+    ord("\a"): "\\a",
+    ord("\b"): "\\b",
+}
+
+
+def quote(data: bytes) -> str:
+    """Return bytes in quotes, in ASCII, as Redis shows them."""
+    shown = (
+        _ESCAPES.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\x{byte:02x}") for byte in data
+    )
+    return f'"{"".join(shown)}"'
+
+
 def format_double(number: float) -> bytes:
     """Return a number as Redis writes scores: at most 17 digits, ``inf`` and ``-inf``."""
     if math.isinf(number):

@@ -12,7 +12,7 @@ import logging
 import signal
 from collections.abc import Callable
 
-from relstate.storage import Store, errors
+from relstate.storage import Store, errors, raise_descriptor_limit
 
 from . import sessions  # noqa: F401 - fills the table of commands
 from .client import Client
@@ -26,6 +26,8 @@ _logger = logging.getLogger(__name__)
 
 _EXPIRY_PAUSE = 0.1
 _BACKLOG = 511
+# Descriptors that are not those of clients, most of them of segments.
+_OTHER_FILES = 512
 
 
 class Server:
@@ -115,7 +117,23 @@ def serve(store: Store, settings: Settings, started: Callable[[str, int], None])
     asyncio.run(_serve(store, settings, started))
 
 
+def _make_room(settings: Settings) -> None:
+    """Let this process have as many connections as it may; fewer clients if these are too few."""
+    limit = raise_descriptor_limit(settings.maxclients + _OTHER_FILES)
+    room = max(limit - _OTHER_FILES, 1)
+    if room < settings.maxclients:
+        _logger.warning(
+            "maxclients is %d, not %d: this process may have %d files open; raise the limit "
+            "(ulimit -n)",
+            room,
+            settings.maxclients,
+            limit,
+        )
+        settings.maxclients = room
+
+
 async def _serve(store: Store, settings: Settings, started: Callable[[str, int], None]) -> None:
+    _make_room(settings)
     server = Server(store, settings)
     started(*await server.start())
     ended = asyncio.Event()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from .keyspace import Keyspace
-from .replies import Push
+from .replies import Reply
 from .settings import Settings
 from .waiting import WaitingList
 
@@ -23,7 +23,7 @@ class Connected(Protocol):
 class Subscriber(Protocol):
     """A client that gets messages."""
 
-    def deliver(self, message: Push) -> None:
+    def deliver(self, message: Reply) -> None:
         """Send a message."""
 
 
@@ -61,6 +61,7 @@ class Service:
         self.settings = settings
         self.sessions: dict[int, Connected] = {}
         self.channels, self.patterns = Subscribers(), Subscribers()
+        self.monitors: dict[Subscriber, None] = {}
         self.waiting = WaitingList(keyspace)
         self.started = keyspace.now()
         self.commands_run = 0

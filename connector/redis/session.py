@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from relstate.storage import errors
 
-from .command import Arguments, Command, fits_arity, store_error
+from .command import Arguments, Command, arity_error, fits_arity, store_error
 from .commands import COMMANDS
 from .keyspace import Database
-from .replies import QUEUED, RESP2, CommandError, Push, Reply
+from .replies import QUEUED, RESP2, CommandError, Reply, Simple, quote
 from .service import Service
 
-_Place = tuple[int, bytes]
+_DatabaseKey = tuple[int, bytes]
 # What a client may send before it has said its password.
 _BEFORE_PASSWORD = frozenset({"auth", "hello", "quit", "reset"})
 _NOT_QUEUED = frozenset({"exec", "discard", "multi", "watch", "quit", "reset"})
@@ -53,7 +53,7 @@ class Queued:
 class Session:
     """One client."""
 
-    def __init__(self, service: Service, address: str, deliver: Callable[[Push], None]) -> None:
+    def __init__(self, service: Service, address: str, deliver: Callable[[Reply], None]) -> None:
         """``deliver`` sends the client a message."""
         self.service = service
         self.address = address
@@ -74,12 +74,14 @@ class Session:
         self.queue: list[Queued] | None = None
         self.queued_bytes = 0
         self.is_queue_wrong = False
-        self.watched: set[_Place] = set()
+        self.watched: set[_DatabaseKey] = set()
         self.has_watched_change = False
         self.is_closing = False
+        self.is_monitor = False
+        self.service.monitors.pop(self, None)
 
-    def deliver(self, message: Push) -> None:
-        """Send the client a message of a channel."""
+    def deliver(self, message: Reply) -> None:
+        """Send the client a message that is no reply."""
         self._deliver(message)
 
     @property
@@ -127,6 +129,18 @@ class Session:
             return command.run(self.database, args)
         except errors.RelstateError as error:
             raise store_error(error) from error
+        finally:
+            if self.service.monitors and "admin" not in command.flags:
+                self._show_to_monitors(args)
+
+    def _show_to_monitors(self, args: Arguments) -> None:
+        """Send a request that was run to the clients that have sent MONITOR."""
+        time = self.service.keyspace.environment.now()
+        moment = f"{time // 1_000_000}.{time % 1_000_000:06}"
+        words = " ".join(map(quote, _without_passwords(args)))
+        line = Simple(f"{moment} [{self.database.number} {self.address}] {words}".encode())
+        for monitor in list(self.service.monitors):
+            monitor.deliver(line)
 
     def _command(self, args: Arguments) -> Command | SessionCommand:
         """Return the command that a request names, if it may be run now. CommandError."""
@@ -136,7 +150,7 @@ class Session:
             if command is None:
                 raise _unknown_error(args)
             if not fits_arity(command.arity, len(args)):
-                raise CommandError(f"ERR wrong number of arguments for '{name}' command")
+                raise arity_error(args[0])
             if not self.is_authenticated and name not in _BEFORE_PASSWORD:
                 raise CommandError("NOAUTH Authentication required.")
             if self.subscriptions and self.version == RESP2 and name not in _WHILE_SUBSCRIBED:
@@ -144,6 +158,10 @@ class Session:
                     f"ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / "
                     "QUIT / RESET are allowed in this context"
                 )
+            if self.is_monitor and isinstance(command, Command):
+                raise CommandError("ERR Replica can't interact with the keyspace")
+            if self.queue is not None and "no_multi" in command.flags:
+                raise CommandError("ERR Command not allowed inside a transaction")
             self.check_writable(command)
         except CommandError:
             self.is_queue_wrong = self.queue is not None
@@ -179,10 +197,10 @@ class Session:
     def unwatch(self) -> None:
         """Watch no key any more."""
         watchers = self.service.keyspace.watchers
-        for place in self.watched:
-            watchers[place].discard(self)
-            if not watchers[place]:
-                del watchers[place]
+        for database_key in self.watched:
+            watchers[database_key].discard(self)
+            if not watchers[database_key]:
+                del watchers[database_key]
         self.watched = set()
         self.has_watched_change = False
 
@@ -190,7 +208,20 @@ class Session:
         """Forget the client."""
         self.unwatch()
         self.unsubscribe()
+        self.service.monitors.pop(self, None)
         self.service.sessions.pop(self.id, None)
+
+
+def _without_passwords(args: Arguments) -> Arguments:
+    """Return the words of a request with others in place of the passwords."""
+    name, hidden = args[0].upper(), b"(redacted)"
+    if name == b"AUTH":
+        return [args[0], *[hidden] * (len(args) - 1)]
+    options = [word.upper() for word in args[2:]]
+    if name == b"HELLO" and b"AUTH" in options:
+        start = options.index(b"AUTH") + 3
+        return [*args[:start], *[hidden] * len(args[start : start + 2]), *args[start + 2 :]]
+    return args
 
 
 def _unknown_error(args: Arguments) -> CommandError:

@@ -9,12 +9,9 @@ from .command import (
     Arguments,
     Command,
     command,
-    glob,
     parse_count,
-    parse_cursor,
     parse_integer,
     parse_random_count,
-    scan_options,
 )
 from .keyspace import Database, check_name
 from .replies import CommandError, Reply
@@ -158,22 +155,13 @@ def _sintercard(db: Database, args: Arguments) -> Reply:
     return size if limit is None else min(size, limit)
 
 
-def _sscan(db: Database, args: Arguments) -> Reply:
-    parse_cursor(args[2])
-    members = _members(db, args[1])
-    if not members:
-        return [b"0", []]
-    options = scan_options(args[3:], (b"MATCH", b"COUNT"))
-    return [b"0", list(filter(glob(options.get(b"MATCH", b"*")), members))]
-
-
 COMMANDS: dict[str, Command] = {
     "sadd": command(_sadd, -3, "write denyoom fast"),
     "scard": command(_scard, 2, "readonly fast"),
     "sdiff": command(_combine, -2, "readonly", 1, -1),
     "sdiffstore": command(_combine_and_store, -3, "write denyoom", 1, -1),
     "sinter": command(_combine, -2, "readonly", 1, -1),
-    "sintercard": command(_sintercard, -3, "readonly movablekeys", 0, 0, 0),
+    "sintercard": command(_sintercard, -3, "readonly movablekeys", 0, 0, 0, count_at=1),
     "sinterstore": command(_combine_and_store, -3, "write denyoom", 1, -1),
     "sismember": command(_sismember, 3, "readonly fast"),
     "smembers": command(_smembers, 2, "readonly"),
@@ -182,7 +170,6 @@ COMMANDS: dict[str, Command] = {
     "spop": command(_spop, -2, "write fast"),
     "srandmember": command(_srandmember, -2, "readonly"),
     "srem": command(_srem, -3, "write fast"),
-    "sscan": command(_sscan, -3, "readonly"),
     "sunion": command(_combine, -2, "readonly", 1, -1),
     "sunionstore": command(_combine_and_store, -3, "write denyoom", 1, -1),
 }

@@ -10,16 +10,13 @@ from .command import (
     Arguments,
     Command,
     command,
-    glob,
     parse_count,
-    parse_cursor,
     parse_float,
     parse_integer,
     parse_random_count,
-    scan_options,
 )
 from .keyspace import Database, check_name
-from .replies import CommandError, Pairs, Reply, format_double
+from .replies import CommandError, Pairs, Reply
 from .score_range import MemberRange, Range, RankRange, Scored, ScoreRange
 from .values import SortedSetValue
 
@@ -236,9 +233,9 @@ def _zremrange(db: Database, args: Arguments) -> Reply:
 
 def _zcount(db: Database, args: Arguments) -> Reply:
     kind = b"BYLEX" if args[0].upper() == b"ZLEXCOUNT" else b"BYSCORE"
-    found = _parse_range(kind, args[2:4], False)
+    counted = _parse_range(kind, args[2:4], False)
     value = db.find(args[1], SortedSetValue)
-    return 0 if value is None else len(found.within(value, reverse=False))
+    return 0 if value is None else len(counted.within(value, reverse=False))
 
 
 # Some of the elements
@@ -278,17 +275,6 @@ def _zrandmember(db: Database, args: Arguments) -> Reply:
     return elements_reply([(scores[member], member) for member in chosen], with_scores=with_scores)
 
 
-def _zscan(db: Database, args: Arguments) -> Reply:
-    parse_cursor(args[2])
-    value = db.find(args[1], SortedSetValue)
-    if value is None:
-        return [b"0", []]
-    options = scan_options(args[3:], (b"MATCH", b"COUNT"))
-    matches = glob(options.get(b"MATCH", b"*"))
-    found = [element for element in value.order if matches(element[1])]
-    return [b"0", [item for score, member in found for item in (member, format_double(score))]]
-
-
 COMMANDS: dict[str, Command] = {
     "zadd": command(_zadd, -4, "write denyoom fast"),
     "zcard": command(_zcard, 2, "readonly fast"),
@@ -312,6 +298,5 @@ COMMANDS: dict[str, Command] = {
     "zrevrangebylex": command(_zrange, -4, "readonly"),
     "zrevrangebyscore": command(_zrange, -4, "readonly"),
     "zrevrank": command(_zrank, 3, "readonly fast"),
-    "zscan": command(_zscan, -3, "readonly"),
     "zscore": command(_zscore, 3, "readonly fast"),
 }

@@ -11,6 +11,7 @@ from .command import (
     Command,
     added,
     added_float,
+    arity_error,
     command,
     expiry_error,
     expiry_of,
@@ -137,8 +138,7 @@ def _getex(db: Database, args: Arguments) -> Reply:
 
 def _pairs(args: Arguments) -> list[tuple[bytes, bytes]]:
     if len(args) % 2 == 0:
-        name = args[0].decode().lower()
-        raise CommandError(f"ERR wrong number of arguments for '{name}' command")
+        raise arity_error(args[0])
     return list(zip(args[1::2], args[2::2], strict=True))
 
 

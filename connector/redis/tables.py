@@ -1,13 +1,15 @@
 """The tables ``redis_0`` to ``redis_15``: one row for each key, whatever its type.
 
     key     BINARY, the primary key
-    type    STRING: string, hash, set, zset or list
-    expiry  TIMESTAMP: from when on the key is not there; NULL for never
+    type    STRING: string, hash, set, zset, list or timeseries
+    expiry  TIMESTAMP: from when on the key is not there; NULL for never; of a time series, when the
+            next of its entries expires
     value   BINARY: a string
     fields  MAP<BINARY, BINARY>: of a hash
     members MAP<BINARY, BOOLEAN>: of a set, each with true
     scores  MAP<BINARY, DOUBLE>: of a sorted set, by its members
-    items   MAP<BIGINT, BINARY>: of a list, by ascending places
+    items   MAP<BIGINT, BINARY>: of a list, by ascending positions
+    series  MAP<BIGINT, STRUCT<value BINARY, expiry TIMESTAMP>>: of a time series, by timestamps
 
 The table of a database is created by its first commit. The expiry is a column, and not the row's
 time to live: a view follows only what is committed, so the server deletes what has expired.
@@ -19,6 +21,7 @@ Does not know: commands, memory.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,7 +44,20 @@ from relstate.storage import (
     vnodes_in,
 )
 
-from .values import KINDS, HashValue, ListValue, Parts, SetValue, SortedSetValue, StringValue, Value
+from .values import (
+    KINDS,
+    HashValue,
+    ListValue,
+    Parts,
+    SeriesEntry,
+    SeriesValue,
+    SetValue,
+    SortedSetValue,
+    StringValue,
+    Value,
+)
+
+_logger = logging.getLogger(__name__)
 
 DATABASES = 16
 MOST_NAME_BYTES = 60_000
@@ -51,12 +67,14 @@ _COLUMNS = (
     "fields MAP<BINARY, BINARY>, members MAP<BINARY, BOOLEAN>, scores MAP<BINARY, DOUBLE>, "
     "items MAP<BIGINT, BINARY>"
 )
+_SERIES = "series MAP<BIGINT, STRUCT<value: BINARY, expiry: TIMESTAMP>>"
 _COLUMN_OF = {
     "string": "value",
     "hash": "fields",
     "set": "members",
     "zset": "scores",
     "list": "items",
+    "timeseries": "series",
 }
 _EXPIRY = pa.timestamp("us", "UTC")
 _TYPES = {
@@ -65,6 +83,7 @@ _TYPES = {
     "members": pa.map_(pa.binary(), pa.bool_()),
     "scores": pa.map_(pa.binary(), pa.float64()),
     "items": pa.map_(pa.int64(), pa.binary()),
+    "series": pa.map_(pa.int64(), pa.struct({"value": pa.binary(), "expiry": _EXPIRY})),
 }
 _MILLISECOND = 1000
 
@@ -73,15 +92,29 @@ _MILLISECOND = 1000
 class DatabaseChanges:
     """What a commit changes in one database. Each key is in one of the lists, or in the last two.
 
-    ``is_flushed``: nothing older remains. ``values``: written as a whole, with the key, the type,
-    the expiry and the content. ``expiries``: with the key. ``parts``: by type, with the key.
+    ``is_flushed``: nothing older remains; ``is_deleted``: nor does the table. ``values``: written
+    as a whole, with the key, the type, the expiry and the content. ``expiries``: with the key.
+    ``parts``: by type, with the key.
     """
 
     is_flushed: bool = False
+    is_deleted: bool = False
     deleted: list[bytes] = field(default_factory=list)
     values: list[tuple[bytes, str, int | None, Any]] = field(default_factory=list)
     expiries: list[tuple[bytes, int | None]] = field(default_factory=list)
     parts: dict[str, list[tuple[bytes, Parts]]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class WholeDatabases:
+    """Numbers of databases that were emptied, created, or deleted, which empties them too."""
+
+    flushed: set[int] = field(default_factory=set)
+    created: set[int] = field(default_factory=set)
+    deleted: set[int] = field(default_factory=set)
+
+    def __bool__(self) -> bool:
+        return bool(self.flushed or self.created)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +139,7 @@ class StoredTables:
 
     def _open(self, number: int) -> None:
         name = table_name(number)
+        create_table(self._store, number)
         table = self._store.table(name)
         names = [column.name for column in table.schema.visible_columns]
         if names != ["key", "type", "expiry", *_TYPES]:
@@ -184,7 +218,6 @@ class StoredTables:
             return
         for number in batch.databases:
             if number not in self._tables:
-                create_table(store, number)
                 self._open(number)
                 # Another writer may have created and filled it since.
                 self._seen[number] = self._looked_at
@@ -226,6 +259,26 @@ class StoredTables:
             store.jobs.discard(segments)
             raise
         self._seen.update(dict.fromkeys(batch.databases, epoch))
+        for number, changes in batch.databases.items():
+            if changes.is_deleted:
+                self._drop(number)
+
+    def _drop(self, number: int) -> None:
+        """Drop the table of a database. It stays, empty, if that is not possible."""
+        try:
+            self._store.drop_table(table_name(number), if_exists=True)
+        except errors.RelstateError as error:
+            _logger.warning("the table of database %d cannot be dropped: %s", number, error)
+        else:
+            del self._tables[number], self._seen[number]
+
+    def readers(self, number: int) -> list[str]:
+        """Return the names of the views that read the table of a database."""
+        state = self._store.state
+        if table_name(number) not in state.table_names():
+            return []
+        table_id = state.table(table_name(number)).definition.table_id
+        return [state.title_of(view) for view in state.views_reading(table_id)]
 
 
 def table_name(number: int) -> str:
@@ -234,19 +287,22 @@ def table_name(number: int) -> str:
 
 
 def create_table(store: Store, number: int) -> None:
-    """Create the table of a database, unless it is there."""
+    """Create the table of a database, unless it is there; one without time series gets them."""
     store.create_table(
         table_name(number),
-        _COLUMNS,
+        f"{_COLUMNS}, {_SERIES}",
         primary_key=["key"],
         encoding="document",
         if_not_exists=True,
     )
+    columns = store.table(table_name(number)).schema.visible_columns
+    if [column.name for column in columns] == ["key", "type", "expiry", *list(_TYPES)[:-1]]:
+        store.add_columns(table_name(number), _SERIES)
 
 
 def _value_of(row: Row) -> Value:
     """Return what the row of a key holds. A type that is unknown counts as an empty string."""
-    _, kind, expiry, value, fields, members, scores, items = row
+    _, kind, expiry, value, fields, members, scores, items, series = row
     result: Value
     match kind:
         case "hash":
@@ -257,6 +313,8 @@ def _value_of(row: Row) -> Value:
             result = SortedSetValue(_parts_of(scores))
         case "list":
             result = ListValue.of_parts(_parts_of(items))
+        case "timeseries":
+            return SeriesValue(_entries_of(series))
         case _:
             result = StringValue(value or b"")
     if expiry is not None:
@@ -267,6 +325,20 @@ def _value_of(row: Row) -> Value:
 def _parts_of(pairs: Mapping[Any, Any] | Iterable[tuple[Any, Any]] | None) -> dict[Any, Any]:
     """Return the parts of a collection; NULL, which another writer may leave, is not there."""
     return {name: part for name, part in dict(pairs or ()).items() if part is not None}
+
+
+def _entries_of(
+    pairs: Mapping[int, Any] | Iterable[tuple[int, Any]] | None,
+) -> dict[int, SeriesEntry]:
+    """Return the entries of a time series; one without a value is not there."""
+    return {
+        timestamp: (
+            entry["value"],
+            None if entry["expiry"] is None else _milliseconds(entry["expiry"]),
+        )
+        for timestamp, entry in _parts_of(pairs).items()
+        if entry["value"] is not None
+    }
 
 
 def _milliseconds(moment: Any) -> int:
@@ -289,7 +361,7 @@ def _write(writer: TableWriter, changes: DatabaseChanges) -> None:
                     "key": pa.array(keys, pa.binary()),
                     "type": pa.array(kinds, pa.string()),
                     "expiry": _expiry_array(expiries),
-                    column: pa.array(contents, _TYPES[column]),
+                    column: _content_array(column, contents),
                 }
             )
             writer.write(_all_columns(batch))
@@ -303,9 +375,25 @@ def _write(writer: TableWriter, changes: DatabaseChanges) -> None:
         column = _COLUMN_OF[kind]
         writer.patch(
             pa.record_batch(
-                {"key": pa.array(keys, pa.binary()), column: pa.array(parts, _TYPES[column])}
+                {"key": pa.array(keys, pa.binary()), column: _content_array(column, parts)}
             )
         )
+
+
+def _content_array(column: str, contents: Sequence[Any]) -> pa.Array:
+    """Return what is written to the column of a type."""
+    if column == "series":
+        contents = [
+            [(timestamp, _stored_entry(entry)) for timestamp, entry in parts] for parts in contents
+        ]
+    return pa.array(contents, _TYPES[column])
+
+
+def _stored_entry(entry: SeriesEntry | None) -> dict[str, Any] | None:
+    if entry is None:
+        return None
+    data, expiry = entry
+    return {"value": data, "expiry": None if expiry is None else expiry * _MILLISECOND}
 
 
 def _expiry_array(expiries: Sequence[int | None]) -> pa.Array:

@@ -65,9 +65,9 @@ def _watch(session: Session, args: Arguments) -> Reply:
         raise CommandError("ERR WATCH inside MULTI is not allowed")
     for key in args[1:]:
         session.database.get(key)
-        place = (session.database.number, key)
-        session.watched.add(place)
-        session.service.keyspace.watchers.setdefault(place, set()).add(session)
+        database_key = (session.database.number, key)
+        session.watched.add(database_key)
+        session.service.keyspace.watchers.setdefault(database_key, set()).add(session)
     return OK
 
 

@@ -1,7 +1,7 @@
-"""What is at a key: a string, hash, set, sorted set or list, in memory, and what changed of it.
+"""What is at a key, of whatever type, in memory, and what changed of it.
 
 A value notes which of its parts were changed since it was last written, so that a commit writes
-these alone. The parts of a list are known by places: integers without gaps, ascending.
+these alone. The parts of a list are known by positions: integers without gaps, ascending.
 
 Promises: a sorted set is in the order of (score, member) at every time.
 Does not know: keys, tables.
@@ -9,13 +9,15 @@ Does not know: keys, tables.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, TypeAlias
 
 Parts: TypeAlias = list[tuple[Any, Any]]
 """Names of parts and what is there now; None: nothing."""
+SeriesEntry: TypeAlias = tuple[bytes, int | None]
+"""A value of a time series, and when it expires."""
 
 _VALUE_BYTES = 200
 _PART_BYTES = 120
@@ -59,6 +61,17 @@ class Value:
     def copy(self) -> Value:
         """Return an equal value, which is to be written as a whole."""
         raise NotImplementedError
+
+    def take_expiry(self, expiry: int | None) -> None:
+        """Expire when another value of the key did, or was to."""
+        self.expiry = expiry
+
+    def drop_expired(self, now: int) -> bool:
+        """Drop what has expired by a time, and return whether anything is left.
+
+        Called once the expiry is over. What is left has a new expiry, which is to be written.
+        """
+        return False
 
     def written(self) -> None:
         """Forget what was changed."""
@@ -200,12 +213,12 @@ class SortedSetValue(MappedValue):
         return super().remove(name)
 
     def rank(self, member: bytes) -> int:
-        """Return the place of a member in the order."""
+        """Return the position of a member in the order."""
         return bisect_left(self.order, (self.items[member], member))
 
 
 class ListValue(Value):
-    """A list. ``first``: the place of its first item."""
+    """A list. ``first``: the position of its first item."""
 
     kind = "list"
     __slots__ = ("first", "items")
@@ -272,20 +285,111 @@ class ListValue(Value):
         return (item for item, _ in zip(_after(items, start), range(start, stop), strict=False))
 
     def content(self) -> Any:
-        """Return all items with their places."""
+        """Return all items with their positions."""
         return list(enumerate(self.items, self.first))
 
     def changed_parts(self) -> Parts:
-        """Return the items at the places that were changed; None where there is none any more."""
+        """Return the items at the positions that were changed; None where none is any more."""
         last = self.first + len(self.items)
         return [
-            (place, self.items[place - self.first] if self.first <= place < last else None)
-            for place in self.changed
+            (position, self.items[position - self.first] if self.first <= position < last else None)
+            for position in self.changed
         ]
 
     def copy(self) -> Value:
         """Return an equal list."""
         return self._copied(ListValue(self.items))
+
+
+class SeriesValue(Value):
+    """A time series: entries by ascending timestamps, integers of 64 bits.
+
+    Entries may expire, each at its time; the expiry of the series is the next one of an entry.
+    """
+
+    kind = "timeseries"
+    __slots__ = ("expiries", "items", "order")
+
+    def __init__(self, entries: Mapping[int, SeriesEntry] | None = None) -> None:
+        super().__init__()
+        entries = entries or {}
+        self.items = {timestamp: data for timestamp, (data, _) in entries.items()}
+        self.expiries = {
+            timestamp: expiry for timestamp, (_, expiry) in entries.items() if expiry is not None
+        }
+        self.order = sorted(self.items)
+        self.size += sum(_PART_BYTES + len(data) for data in self.items.values())
+        self.expiry = self._next_expiry
+
+    @classmethod
+    def of_parts(cls, parts: Mapping[Any, Any]) -> Value:
+        """Return a series of entries by their timestamps."""
+        return cls(parts)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def put(self, timestamp: int, data: bytes, expiry: int | None) -> None:
+        """Set the entry at a timestamp."""
+        self.remove(timestamp)
+        insort(self.order, timestamp)
+        self.items[timestamp] = data
+        self.size += _PART_BYTES + len(data)
+        self.changed.add(timestamp)
+        if expiry is not None:
+            self.expiries[timestamp] = expiry
+            self._set_expiry(expiry if self.expiry is None else min(self.expiry, expiry))
+
+    def remove(self, timestamp: int) -> None:
+        """Remove the entry at a timestamp, if there is one."""
+        if timestamp not in self.items:
+            return
+        del self.order[bisect_left(self.order, timestamp)]
+        self.size -= _PART_BYTES + len(self.items.pop(timestamp))
+        self.changed.add(timestamp)
+        if self.expiries.pop(timestamp, None) is not None:
+            self._set_expiry(self._next_expiry)
+
+    @property
+    def _next_expiry(self) -> int | None:
+        return min(self.expiries.values(), default=None)
+
+    def _set_expiry(self, expiry: int | None) -> None:
+        self.expiry_changed |= expiry != self.expiry
+        self.expiry = expiry
+
+    def drop_expired(self, now: int) -> bool:
+        """Drop the entries that have expired by a time, and return whether any is left."""
+        expired = [timestamp for timestamp, expiry in self.expiries.items() if expiry <= now]
+        for timestamp in expired:
+            self.remove(timestamp)
+        self._set_expiry(self._next_expiry)
+        return bool(self.items)
+
+    def take_expiry(self, expiry: int | None) -> None:
+        """Do nothing: the entries have expiries of their own."""
+
+    def between(self, low: int, high: int) -> list[int]:
+        """Return the timestamps from one to another, both included, ascending."""
+        return self.order[bisect_left(self.order, low) : bisect_right(self.order, high)]
+
+    def content(self) -> list[tuple[int, SeriesEntry]]:
+        """Return all entries with their timestamps."""
+        return [(timestamp, self._entry(timestamp)) for timestamp in self.order]
+
+    def changed_parts(self) -> Parts:
+        """Return the entries at the timestamps that were changed; None where none is any more."""
+        return [
+            (timestamp, self._entry(timestamp) if timestamp in self.items else None)
+            for timestamp in self.changed
+        ]
+
+    def _entry(self, timestamp: int) -> SeriesEntry:
+        return self.items[timestamp], self.expiries.get(timestamp)
+
+    def copy(self) -> Value:
+        """Return an equal series."""
+        return self._copied(SeriesValue(dict(self.content())))
 
 
 def _after(items: deque[bytes], start: int) -> Iterator[bytes]:
@@ -300,6 +404,7 @@ def _size_of(item: Any) -> int:
 
 
 KINDS: dict[str, type[Value]] = {
-    kind.kind: kind for kind in (StringValue, HashValue, SetValue, SortedSetValue, ListValue)
+    kind.kind: kind
+    for kind in (StringValue, HashValue, SetValue, SortedSetValue, ListValue, SeriesValue)
 }
 """The types of values by the names that TYPE replies."""

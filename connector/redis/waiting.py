@@ -41,19 +41,19 @@ class WaitingList:
 
     def _count(self, wait: Wait, change: int) -> None:
         waited = self._keyspace.waited
-        for place in wait.places:
-            waited[place] = waited.get(place, 0) + change
-            if not waited[place]:
-                del waited[place]
+        for database_key in wait.database_keys:
+            waited[database_key] = waited.get(database_key, 0) + change
+            if not waited[database_key]:
+                del waited[database_key]
 
     def serve(self) -> None:
         """Serve those who wait for keys that have changed."""
         ready = self._keyspace.ready
         while ready:
-            places = set(ready)
+            database_keys = set(ready)
             ready.clear()
             for waiter, wait in list(self._waits.items()):
-                if places.isdisjoint(wait.places):
+                if database_keys.isdisjoint(wait.database_keys):
                     continue
                 self._keyspace.uncommitted = 0
                 reply = wait.attempt()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import threading
 import time
 from pathlib import Path
@@ -18,6 +19,7 @@ from relstate.storage.environment import (
     after_fork,
     descriptor_limit,
     environment_of,
+    raise_descriptor_limit,
 )
 from relstate.storage.errors import (
     CommitError,
@@ -275,6 +277,19 @@ def test_random_ids_are_distinct() -> None:
 def test_the_descriptor_limit_is_a_number_of_files() -> None:
     """Positive, and never the system's mark for infinity."""
     assert 3 < descriptor_limit() <= 1_000_000
+
+
+def test_the_descriptor_limit_is_raised_as_far_as_it_may_be() -> None:
+    """It never falls."""
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(limit, 500), most))
+        assert raise_descriptor_limit(600) == 600
+        assert raise_descriptor_limit(100) == 600
+        if most != resource.RLIM_INFINITY:
+            assert raise_descriptor_limit(most + 1) == min(most, 1_000_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, most))
 
 
 def test_after_fork_calls_in_the_child() -> None:

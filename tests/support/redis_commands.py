@@ -30,6 +30,10 @@ _WORDS = {
     "end": (b"-", b"+", b"[f", b"(f", b"(g", b"[", b"[1", b"x"),
     "condition": (b"NX", b"XX", b"GT", b"LT", b"nx", b"zz"),
     "lifetime": (b"EX", b"ex"),
+    "subcommand": (b"INFO", b"slots", b"KEYSLOT", b"NODES", b"SHARDS", b"MYID", b"NOSUCH", b"MEET"),
+    "count": (b"ZUNION", b"ZINTER", b"ZDIFF", b"SINTERCARD", b"ZINTERCARD", b"LMPOP", b"ZMPOP"),
+    "store": (b"ZUNIONSTORE", b"ZINTERSTORE", b"ZDIFFSTORE"),
+    "number": (b"0", b"1", b"2", b"3", b"-1", b"x"),
 }
 
 STRINGS = """
@@ -110,6 +114,11 @@ GENERAL = """
     EXPIRE key 200 condition condition | EXPIREAT key time | PEXPIREAT key 1000 | TTL key
     PERSIST key | EXPIRETIME c | PING | PING value | ECHO value | SELECT 0 | NOSUCH key value
     FLUSHDB | FLUSHDB SYNC | OBJECT | MOVE key 1 | MOVE key 0 | MOVE key 99
+    CLUSTER subcommand | CLUSTER subcommand key | CLUSTER | MONITOR x
+    COMMAND GETKEYS count 2 key key | COMMAND GETKEYS ZUNION number key key
+    COMMAND GETKEYS count number key key LEFT | COMMAND GETKEYS store key 2 key key
+    COMMAND GETKEYS BLMPOP 0 2 key key LEFT | COMMAND GETKEYS MSET key x key x
+    COMMAND GETKEYS DBSIZE | COMMAND GETKEYS RENAME key key | COMMAND GETKEYS NOSUCH key
 """
 
 

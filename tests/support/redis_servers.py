@@ -143,6 +143,14 @@ def before_next_commit(server: Served, act: Callable[[], object]) -> None:
     tables.commit = interrupted  # type: ignore[method-assign]
 
 
+def rows(store: Store, number: int = 0) -> list[dict[str, Any]]:
+    """Return the rows of a database's table, without the columns that are NULL."""
+    return [
+        {name: value for name, value in row.items() if value is not None}
+        for row in store.table(f"redis_{number}").to_dicts()
+    ]
+
+
 @contextmanager
 def served(store: Store, settings: Settings | None = None) -> Iterator[Served]:
     """Serve a store while the block runs."""
@@ -161,22 +169,23 @@ def real_redis(folder: Path) -> Iterator[Connection]:
     options = ["--port", "0", "--unixsocket", str(path), "--save", "", "--dir", str(folder)]
     with subprocess.Popen([REDIS_SERVER, *options], stdout=subprocess.DEVNULL) as process:
         try:
-            client = Connection(_connected(str(path)))
+            client = Connection(connected(str(path)))
             yield client
             client.close()
         finally:
             process.terminate()
 
 
-def _connected(path: str) -> socket.socket:
+def connected(path: str) -> socket.socket:
+    """Return a connection to a socket at a path, once something listens there."""
     deadline = time.monotonic() + SECONDS
     while True:
-        connected = socket.socket(socket.AF_UNIX)
+        client = socket.socket(socket.AF_UNIX)
         try:
-            connected.connect(path)
+            client.connect(path)
         except OSError:
-            connected.close()
+            client.close()
             assert time.monotonic() < deadline
             time.sleep(0.01)
         else:
-            return connected
+            return client

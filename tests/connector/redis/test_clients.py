@@ -121,3 +121,49 @@ def test_messages_are_pushed_in_the_newer_protocol(server: Served, client: Conne
     client("PUBLISH", "news", "hello")
     assert subscriber.reply() == [b"message", b"news", b"hello"]
     assert subscriber("GET", "a") == b"1"
+
+
+def test_a_monitor_sees_what_all_clients_send(server: Served, client: Connection) -> None:
+    """Once it was run, without passwords; settings and what was refused are not shown."""
+    monitor = server.connect()
+    assert monitor("MONITOR") == b"OK"
+    client("SELECT", 3)
+    client("SET", "a", b'"\n\x01\xff')
+    client("RENAME", "none", "b")
+    client("AUTH", "user", "secret")
+    client("HELLO", 3, "SETNAME", "me", "AUTH", "user", "secret")
+    client.pipeline([["MULTI"], ["INCR", "n"], ["EXEC"]])
+    for hidden in (["CONFIG", "GET", "port"], ["MONITOR", "x"], ["GET"], ["NOSUCH"]):
+        client(*hidden)
+    client("PING")
+
+    host, port = client.socket.getsockname()[:2]
+    for words in (
+        '"SELECT" "3"',
+        r'"SET" "a" "\"\n\x01\xff"',
+        '"RENAME" "none" "b"',
+        '"AUTH" "(redacted)" "(redacted)"',
+        '"HELLO" "3" "SETNAME" "me" "AUTH" "(redacted)" "(redacted)"',
+        '"MULTI"',
+        '"INCR" "n"',
+        '"EXEC"',
+        '"PING"',
+    ):
+        time, _, shown = monitor.reply().decode().partition(" ")
+        assert float(time) > 0
+        assert shown == f"[3 {host}:{port}] {words}"
+
+
+def test_a_monitor_ends(server: Served, client: Connection) -> None:
+    """With RESET, or when it has gone; meanwhile it asks for no keys."""
+    monitor, other = server.connect(), server.connect()
+    assert str(client.pipeline([["MULTI"], ["MONITOR"], ["DISCARD"]])[1]) == (
+        "ERR Command not allowed inside a transaction"
+    )
+    monitor("MONITOR")
+    other("MONITOR")
+    other.close()
+    assert str(monitor("GET", "a")) == "ERR Replica can't interact with the keyspace"
+    assert monitor("RESET") == b"RESET"
+    server.wait_until(lambda: not server.server.service.monitors)
+    assert client("PING") == b"PONG"

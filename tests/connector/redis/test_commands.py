@@ -15,7 +15,7 @@ from support.sources import ROOT
 
 def test_the_page_lists_all_commands() -> None:
     """By their types, and no others."""
-    page = (ROOT / "docs" / "redis.md").read_text().split("## Commands")[1].split("## What")[0]
+    page = (ROOT / "docs" / "redis.md").read_text().split("## Commands")[1].split("## ")[0]
     listed = re.findall(r"`([A-Z]+)`", page)
 
     assert sorted(listed) == sorted(name.upper() for name in {**COMMANDS, **sessions.COMMANDS})
@@ -31,7 +31,7 @@ def test_every_command_is_checked_for_its_arguments(client: Connection) -> None:
 
 
 def test_command_tells_where_keys_are(client: Connection) -> None:
-    """For all kinds of places."""
+    """At fixed positions, at the ends, and after their number."""
     assert client("COMMAND", "GETKEYS", "MSET", "a", 1, "b", 2) == [b"a", b"b"]
     assert client("COMMAND", "GETKEYS", "COPY", "a", "b") == [b"a", b"b"]
     assert client("COMMAND", "COUNT") == len(client("COMMAND", "LIST"))

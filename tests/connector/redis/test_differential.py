@@ -27,7 +27,14 @@ from support.redis_commands import (
     Words,
     commands,
 )
-from support.redis_servers import REDIS_SERVER, Connection, Served, real_redis, served
+from support.redis_servers import (
+    REDIS_SERVER,
+    Connection,
+    Served,
+    connected,
+    real_redis,
+    served,
+)
 
 pytestmark = pytest.mark.skipif(REDIS_SERVER is None, reason="redis-server is not on PATH")
 
@@ -145,6 +152,28 @@ def check(pair: Pair, steps: list[Words]) -> None:
     pair.run([(b"SELECT", b"0"), (b"FLUSHALL",), *steps])
     pair.run(pair.look())
     pair.run([_FORGET, *pair.look()])
+
+
+@given(steps=st.lists(commands(STRINGS, HASHES, LISTS), max_size=30))
+@settings(max_examples=examples(20), suppress_health_check=list(HealthCheck))
+def test_monitors_see_what_those_of_redis_see(pair: Pair, steps: list[Words]) -> None:
+    """The same requests in the same order, of those that were run."""
+    end: Words = (b"ECHO", b"end")
+    pair.run([(b"FLUSHALL",)])
+    theirs = Connection(connected(pair.theirs.socket.getpeername()))
+    ours = pair.server.connect()
+    for monitor in (ours, theirs):
+        assert monitor("MONITOR") == b"OK"
+    pair.run([*steps, end])
+
+    shown: list[list[bytes]] = []
+    for monitor in (ours, theirs):
+        lines: list[bytes] = []
+        while not lines or lines[-1] != b'"ECHO" "end"':
+            lines.append(monitor.reply().split(b"] ", 1)[1])
+        shown.append(lines)
+        monitor.close()
+    assert shown[0] == shown[1]
 
 
 @given(steps=law(STRINGS, GENERAL))

@@ -32,7 +32,7 @@ def test_a_protocol_error_is_said(server: Served) -> None:
     wrong.socket.sendall(b"*1\r\n$4\r\nPING\r\n*1\r\n:1\r\n")
 
     assert wrong.reply() == b"PONG"
-    assert str(wrong.reply()) == "ERR Protocol error: expected '$'"
+    assert str(wrong.reply()) == "ERR Protocol error: expected '$', got ':'"
     with pytest.raises(EOFError):
         wrong.reply()
 
@@ -43,6 +43,12 @@ def test_limits_are_refused_with_redis_s_errors(store: Store) -> None:
         maxclients=1, max_request_bytes=100_000, maxmemory=50_000, requirepass=b"secret"
     )
     with served(store, settings) as server:
+        stranger = server.connect()
+        stranger.send(["SET", *range(10)])
+        expected = "ERR Protocol error: unauthenticated multibulk length"
+        assert str(stranger.reply()) == expected
+        stranger.close()
+        server.wait_until(lambda: not server.server.service.sessions)
         client = server.connect()
         assert str(client("GET", "a")) == "NOAUTH Authentication required."
         assert str(client("AUTH", "wrong")).startswith("WRONGPASS ")
@@ -54,7 +60,7 @@ def test_limits_are_refused_with_redis_s_errors(store: Store) -> None:
         assert client("SET", "small", "x") == b"OK"
         assert str(client("SET", "x" * 200_000, "x")).startswith("ERR Protocol error: invalid bulk")
         client = server.connect()
-        client("AUTH", "secret")
+        assert client.pipeline([["AUTH", "secret"], ["DEL", *range(20)]]) == [b"OK", 0]
         writes = [["SET", number, "x" * 9000] for number in range(9)]
         replies = client.pipeline([["MULTI"], *writes, ["EXEC"], ["EXISTS", *range(9)]])
         assert replies[-2:] == [[b"OK"] * 9, 9]

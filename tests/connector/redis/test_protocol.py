@@ -23,20 +23,26 @@ from support.redis_servers import request_bytes
 _REQUESTS = st.lists(st.lists(st.binary(max_size=8), min_size=1, max_size=4), max_size=5)
 
 
-def read(*pieces: bytes, most_bytes: int = 1000) -> list[list[bytes]]:
+def read(
+    *pieces: bytes, most_bytes: int = 1000, is_authenticated: bool = True
+) -> list[list[bytes]]:
     """Return the requests in some pieces of bytes."""
-    reader = RequestReader(most_bytes)
+    reader = RequestReader(most_bytes, is_authenticated=is_authenticated)
     return [request for piece in pieces for request in reader.read(piece)]
 
 
-@given(requests=_REQUESTS, size=st.integers(1, 20))
-def test_a_request_may_come_in_pieces(requests: list[list[bytes]], size: int) -> None:
-    """Wherever they end; several may come at once."""
-    data = b"".join(map(request_bytes, requests))
-    pieces = [data[start : start + size] for start in range(0, len(data), size)]
+@given(requests=_REQUESTS, size=st.integers(1, 20), is_authenticated=st.booleans())
+def test_a_request_may_come_in_pieces(
+    requests: list[list[bytes]], size: int, is_authenticated: bool
+) -> None:
+    """Wherever they end; several may come at once, and lines between them."""
+    lines = b"".join(b"".join((request_bytes(request), b"PING a\r\n")) for request in requests)
+    mixed = [words for request in requests for words in (request, [b"PING", b"a"])]
 
-    assert read(data) == requests
-    assert read(*pieces) == requests
+    for data, expected in ((b"".join(map(request_bytes, requests)), requests), (lines, mixed)):
+        pieces = [data[start : start + size] for start in range(0, len(data), size)]
+        assert read(data, is_authenticated=is_authenticated) == expected
+        assert read(*pieces, is_authenticated=is_authenticated) == expected
 
 
 def test_people_may_type() -> None:
@@ -53,9 +59,14 @@ def test_people_may_type() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"*1\r\n:1\r\n", "expected '$'"),
-        (b"*1\r\n*1\r\n$1\r\na\r\n", "expected '$'"),
-        (b"*1\r\nx", "expected an array of bulk strings"),
+        (b"*1\r\n:1\r\n", "expected '$', got ':'"),
+        (b"*1\r\n*1\r\n$1\r\na\r\n", "expected '$', got '*'"),
+        (b"*2\r\n$1\r\na\r\n*99999\r\n", "expected '$', got '*'"),
+        (b"*1\r\nx", "expected '$', got 'x'"),
+        (b"*1\r\n\r\n", "expected '$', got ' '"),
+        (b"*1\r\n$x\r\n", "invalid bulk length"),
+        (b"*1\r\n$-1\r\n", "invalid bulk length"),
+        (b"*x\r\n", "invalid multibulk length"),
         (b"*99999999\r\n", "invalid multibulk length"),
         (b"*1\r\n$4\r\nPING\r\n*2147483647\r\n", "invalid multibulk length"),
         (b"*1\r\n$5000\r\n" + b"x" * 2000, "invalid bulk length"),
@@ -64,16 +75,49 @@ def test_people_may_type() -> None:
     ],
 )
 def test_garbage_is_an_error(data: bytes, message: str) -> None:
-    """It says what is wrong, and memory stays bounded."""
-    with pytest.raises(ProtocolError, match="^" + message.replace("$", r"\$")):
-        read(data)
+    """It says what is wrong, wherever it is cut, and memory stays bounded."""
+    for size in (len(data), 7, 1):
+        pieces = [data[start : start + size] for start in range(0, len(data), size)]
+        with pytest.raises(ProtocolError) as raised:
+            read(*pieces)
+        assert str(raised.value) == message
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"*11\r\n", "unauthenticated multibulk length"),
+        (b"PING\r\n*1\r\n$4\r\nPING\r\n*11\r\n", "unauthenticated multibulk length"),
+        (b"*10\r\n" * 2, "expected '$', got '*'"),
+        (b"*2\r\n$9999999\r\n" + b"x" * 170_000, "unauthenticated bulk length"),
+    ],
+)
+def test_little_is_read_before_the_password(data: bytes, message: str) -> None:
+    """Ten words, and no arrays in arrays, which would take memory; more afterwards."""
+    for size in (len(data), 1000, 1):
+        pieces = [data[start : start + size] for start in range(0, len(data), size)]
+        with pytest.raises(ProtocolError) as raised:
+            read(*pieces, most_bytes=1 << 20, is_authenticated=False)
+        assert str(raised.value) == message
+
+
+def test_a_count_may_come_in_pieces() -> None:
+    """It is checked as a whole."""
+    with pytest.raises(ProtocolError, match="invalid multibulk length"):
+        read(b"*1\r\n$4\r\nPING\r\n*9", b"99", b"99999\r\n")
+    assert read(b"*2\r\n$1\r\n*\r", b"\n$2\r\n*9", b"\r\n") == [[b"*", b"*9"]]
 
 
 def test_text_that_looks_like_a_request_is_a_value() -> None:
     """What is within a bulk string is not looked at."""
     value = b"*99999999\r\n" * 3
+    data = request_bytes(["SET", "a", value])
 
-    assert read(request_bytes(["SET", "a", value])) == [[b"SET", b"a", value]]
+    for is_authenticated in (True, False):
+        for size in (len(data), 1):
+            pieces = [data[start : start + size] for start in range(0, len(data), size)]
+            requests = read(*pieces, is_authenticated=is_authenticated)
+            assert requests == [[b"SET", b"a", value]]
 
 
 @pytest.mark.parametrize(

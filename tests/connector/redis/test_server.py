@@ -2,67 +2,17 @@
 
 from __future__ import annotations
 
-import re
-import shutil
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 from typing import Any
 
 import hiredis
 import pytest
-import redis
 
 from relstate.connector.redis import tables as stored_tables
 from relstate.connector.redis.settings import Settings
 from relstate.storage import Store
 from relstate.storage.errors import FilesystemError
 from support.clock import ManualClock
-from support.redis_servers import SECONDS, Connection, Served, before_next_commit, served
-from support.sources import ROOT
-
-_MAIN = "import sys; from relstate.connector.cli import main; sys.exit(main())"
-
-
-def rows(store: Store, number: int = 0) -> list[dict[str, Any]]:
-    """Return the rows of a database's table, without the columns that are NULL."""
-    return [
-        {name: value for name, value in row.items() if value is not None}
-        for row in store.table(f"redis_{number}").to_dicts()
-    ]
-
-
-def test_a_library_s_client_gets_the_replies_that_it_knows(server: Served) -> None:
-    """redis-py, in both protocols, with replies as Redis gives them."""
-    for protocol in (2, 3):
-        client = redis.Redis(port=server.settings.port, protocol=protocol, client_name="test")
-        try:
-            assert client.flushall()
-            assert client.set("a", 1, ex=100)
-            assert client.incr("a") == 2
-            assert client.ttl("a") == 100
-            assert client.mget("a", "b") == [b"2", None]
-            assert client.hset("h", mapping={"f": "1", "g": "2"}) == 2
-            assert client.hgetall("h") == {b"f": b"1", b"g": b"2"}
-            assert sorted(client.scan_iter()) == [b"a", b"h"]
-            assert dict(client.hscan_iter("h")) == {b"f": b"1", b"g": b"2"}
-            assert client.type("h") == b"hash"
-            assert client.dbsize() == 2
-            assert client.info("server")["redis_version"] == "7.0.0"
-            assert client.config_get("appendfsync") == {"appendfsync": "always"}
-            assert client.client_getname() in ("test", b"test")
-            with pytest.raises(redis.ResponseError, match="wrong kind of value"):
-                client.get("h")
-            with client.pipeline() as pipeline:
-                pipeline.watch("a")
-                pipeline.multi()
-                pipeline.incr("a")
-                pipeline.delete("h")
-                assert pipeline.execute() == [3, 1]
-        finally:
-            client.close()
+from support.redis_servers import Connection, Served, before_next_commit, rows, served
 
 
 def test_the_data_are_rows(client: Connection, store: Store, clock: ManualClock) -> None:
@@ -95,7 +45,7 @@ def test_a_change_of_a_hash_writes_its_field_alone(client: Connection, store: St
 
 
 def test_collections_are_maps(client: Connection, server: Served, store: Store) -> None:
-    """Sets of true, sorted sets by member, lists by ascending places; empty ones have no row."""
+    """Sets of true, sorted sets by member, lists by ascending positions; empty ones have no row."""
     client("SADD", "set", "b", "a")
     client("ZADD", "sorted", 2, "a", "-inf", "b")
     client("RPUSH", "list", "b", "c")
@@ -114,7 +64,7 @@ def test_collections_are_maps(client: Connection, server: Served, store: Store) 
     assert client("LRANGE", "list", 0, -1) == [b"a", b"b"]
 
 
-def test_gaps_between_the_places_of_a_list_are_nothing(client: Connection, store: Store) -> None:
+def test_gaps_between_the_positions_of_a_list_are_nothing(client: Connection, store: Store) -> None:
     """Another writer may leave some."""
     items = [(5, b"a"), (9, b"b")]
     store.write("redis_0", [{"key": b"list", "type": "list", "items": items}])
@@ -385,99 +335,6 @@ def test_everysec_replies_before_the_commit(store: Store) -> None:
     assert len(rows(store)) == 200
 
 
-def start_program(path: str, *options: str) -> tuple[subprocess.Popen[str], int]:
-    """Run `relstate redis` and return the process and its port."""
-    command = [sys.executable, "-c", _MAIN, "redis", path, "--port", "0", *options]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT)
-    assert process.stderr is not None
-    line = process.stderr.readline()
-    match = re.search(r":(\d+)/", line)
-    assert match, line
-    return process, int(match[1])
-
-
-def test_what_was_answered_survives_a_kill(tmp_path: Path) -> None:
-    """Under ``always`` every SET that was answered is there after a ``kill -9``."""
-    path = str(tmp_path / "store")
-    Store.create(path).close()
-    process, port = start_program(path)
-    answered = []
-    with process:
-        try:
-            client = redis.Redis(port=port, socket_timeout=SECONDS)
-            for number in range(30):
-                client.set(f"key{number}", number)
-                answered.append(f"key{number}".encode())
-            process.send_signal(signal.SIGKILL)
-        finally:
-            process.kill()
-            client.close()
-    with Store.open(path) as store:
-        assert {row["key"] for row in rows(store)} >= set(answered)
-        assert store.check().problems == ()
-
-
-def test_the_program_ends_when_it_is_told(tmp_path: Path) -> None:
-    """What was answered before is committed, also under ``everysec``."""
-    path = str(tmp_path / "store")
-    Store.create(path).close()
-    process, port = start_program(path, "--appendfsync", "everysec")
-    with process:
-        try:
-            client = redis.Redis(port=port, socket_timeout=SECONDS)
-            client.set("a", "x")
-            process.terminate()
-            assert process.wait(SECONDS) == 0
-        finally:
-            process.kill()
-            client.close()
-    with Store.open(path) as store:
-        assert rows(store) == [{"key": b"a", "type": "string", "value": b"x"}]
-
-
 def test_errors_are_replies(client: Connection) -> None:
     """Hiredis reads them as such."""
     assert isinstance(client("NOSUCH"), hiredis.ReplyError)
-
-
-@pytest.mark.skipif(shutil.which("redis-cli") is None, reason="redis-cli is not on PATH")
-def test_redis_s_own_client_works(server: Served) -> None:
-    """It asks for the commands first, and reads commands from its input."""
-    command = ["redis-cli", "-p", str(server.settings.port)]
-    lines = "SET a 'b c'\nGET a\nHSET h f 1\nHGETALL h\nINCR a\n"
-    done = subprocess.run(
-        command, input=lines, capture_output=True, text=True, timeout=SECONDS, check=True
-    )
-
-    *replies, error = done.stdout.strip().splitlines()
-    assert replies == ["OK", "b c", "1", "f", "1"]
-    assert error.startswith("ERR value is not an integer")
-
-
-@pytest.mark.skipif(
-    shutil.which("redis-benchmark") is None, reason="redis-benchmark is not on PATH"
-)
-def test_redis_s_own_benchmark_finds_every_command(server: Served, client: Connection) -> None:
-    """It ends at the first error; many clients send many requests at once."""
-    port = str(server.settings.port)
-    command = ["redis-benchmark", "-p", port, "-n", "500", "-c", "20", "-P", "8", "-q"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-
-    assert "rror" not in done.stdout + done.stderr
-    for name in ("PING_INLINE", "SET", "GET", "LPUSH", "SPOP", "ZPOPMIN", "LRANGE_600", "MSET"):
-        assert f"{name}" in done.stdout
-    assert client("DBSIZE") > 0
-
-
-def test_many_idle_clients_disturb_nobody(server: Served, client: Connection) -> None:
-    """Each is known, and forgotten when it has gone."""
-    idle = [server.connect() for _ in range(500)]
-
-    assert client("PING") == b"PONG"
-    server.wait_until(lambda: len(server.server.service.sessions) == 501)
-    assert len(client("CLIENT", "LIST").splitlines()) == 501
-    for other in idle:
-        other.close()
-    deadline = time.monotonic() + SECONDS
-    while len(client("CLIENT", "LIST").splitlines()) > 1:
-        assert time.monotonic() < deadline

@@ -1,0 +1,92 @@
+"""SCAN and its like: the commands that list keys, or the parts of a collection, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .command import SYNTAX, Arguments, Command, command, glob, parse_integer
+from .keyspace import Database
+from .replies import CommandError, Reply, format_double
+from .values import HashValue, MappedValue, SetValue, SortedSetValue
+
+_COUNT = b"10"
+
+
+def _scan(db: Database, args: Arguments) -> Reply:
+    """Return the keys of some vnodes: the cursor is the number of the next one."""
+    cursor = _parse_cursor(args[1])
+    options = _parse_options(args[2:], (b"MATCH", b"COUNT", b"TYPE"))
+    matches = glob(options.get(b"MATCH", b"*"))
+    count = parse_integer(options.get(b"COUNT", _COUNT))
+    vnodes = db.keyspace.tables.vnode_count
+    keys: list[bytes] = []
+    while cursor < vnodes and len(keys) < count:
+        keys += db.keyspace.keys(db.number, cursor)
+        cursor += 1
+    matching = list(filter(matches, keys))
+    if b"TYPE" in options:
+        kind = options[b"TYPE"].lower()
+        matching = [
+            key for key in matching if (value := db.get(key)) and value.kind.encode() == kind
+        ]
+    return [b"%d" % (cursor if cursor < vnodes else 0), matching]
+
+
+def _scan_parts(
+    db: Database,
+    args: Arguments,
+    kind: type[MappedValue],
+    show: Callable[[bytes, Any], Sequence[bytes]],
+) -> Reply:
+    """Return all parts of a collection whose names match; ``show`` returns the words of a part."""
+    _parse_cursor(args[2])
+    value = db.find(args[1], kind)
+    if value is None:
+        return [b"0", []]
+    options = _parse_options(args[3:], (b"MATCH", b"COUNT"))
+    matches = glob(options.get(b"MATCH", b"*"))
+    parts = [show(name, part) for name, part in value.items.items() if matches(name)]
+    return [b"0", [word for words in parts for word in words]]
+
+
+def _hscan(db: Database, args: Arguments) -> Reply:
+    return _scan_parts(db, args, HashValue, lambda field, data: (field, data))
+
+
+def _sscan(db: Database, args: Arguments) -> Reply:
+    return _scan_parts(db, args, SetValue, lambda member, _: (member,))
+
+
+def _zscan(db: Database, args: Arguments) -> Reply:
+    return _scan_parts(
+        db, args, SortedSetValue, lambda member, score: (member, format_double(score))
+    )
+
+
+def _parse_options(arguments: Sequence[bytes], names: Sequence[bytes]) -> dict[bytes, bytes]:
+    """Return the options by their names in capitals, of those that are there."""
+    if len(arguments) % 2:
+        raise CommandError(SYNTAX)
+    options = {}
+    for name, value in zip(arguments[::2], arguments[1::2], strict=True):
+        if name.upper() not in names:
+            raise CommandError(SYNTAX)
+        if name.upper() == b"COUNT" and parse_integer(value) < 1:
+            raise CommandError(SYNTAX)
+        options[name.upper()] = value
+    return options
+
+
+def _parse_cursor(data: bytes) -> int:
+    if len(data) > 20 or not data.isdigit() or int(data) >= 1 << 64:
+        raise CommandError("ERR invalid cursor")
+    return int(data)
+
+
+COMMANDS: dict[str, Command] = {
+    "hscan": command(_hscan, -3, "readonly"),
+    "scan": command(_scan, -2, "readonly", 0, 0, 0),
+    "sscan": command(_sscan, -3, "readonly"),
+    "zscan": command(_zscan, -3, "readonly"),
+}
