@@ -105,9 +105,8 @@ class Jobs:
         follow the last epoch, whose changes belong to the feed. ``shows_expiry``: the feed is of
         all rows, whether or not they have expired, each with its `EXPIRY`. EpochNotFoundError,
         EpochExpiredError, TableNotFoundError, also if the table was dropped and created again
-        within the range; OptionError for a range that ends before it begins, documents that expire,
-        a repair of the clock within the range if rows expire; SchemaMismatchError for an unknown
-        column.
+        within the range; OptionError for a range that ends before it begins, or that holds a
+        repair of the clock if rows expire; SchemaMismatchError for an unknown column.
         """
         first = epoch_number(first_epoch)
         last = None if last_epoch is None else epoch_number(last_epoch)

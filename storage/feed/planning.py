@@ -1,7 +1,7 @@
 """How the changes of a range of epochs are found in the log.
 
 Promises: a range that cannot be read whole is refused: epochs that are no longer kept, a table that
-was dropped within it, documents that expire, a repair of the clock where rows expire.
+was dropped within it, a repair of the clock where rows expire.
 Does not know: rows.
 """
 
@@ -19,7 +19,7 @@ from ..log.table_definition import TableDefinition
 from ..read_plan import ReadPlan
 from .columns import feed_fields, stored_columns
 from .feed_plan import FeedPlan, FeedSnapshot
-from .reader import FeedShape, expiring_documents_error
+from .reader import FeedShape
 from .source import FeedStep, every_step_of, steps_of
 
 DEDUPLICATIONS = ("dropCarryovers", "netChanges")
@@ -50,8 +50,8 @@ def plan_feed(log: Log, newest: StoreState, request: FeedRequest) -> FeedPlan:
     A range that ends right before it begins has no changes. EpochExpiredError,
     EpochNotFoundError, TableNotFoundError also if the table was dropped and created again within
     the range, OptionError for a range that ends before it begins, and, unless the feed shows
-    expiries, for documents that expire and for a repair of the clock within the range of a table
-    whose rows expire; the errors of `feed_fields`.
+    expiries, for a repair of the clock within the range of a table whose rows expire; the errors of
+    `feed_fields`.
     """
     last = newest.epoch if request.last is None else request.last
     _check_range(newest, request.first, last)
@@ -72,7 +72,6 @@ def _plan(
         log, newest, definition, request.first, steps
     )
     if follows_expiry:
-        _check_rows_expire_whole(definition)
         existing = (entry for entry in entries if entry.epoch >= definition.created_epoch)
         steps = tuple(every_step_of(existing, definition.table_id))
         _check_times_ascend(newest, definition, steps)
@@ -141,12 +140,6 @@ def _with_bases(
         else:
             state = log.state_at(newest, step.epoch - 1)
             yield replace(step, basis=state.segments_of(table_id))
-
-
-def _check_rows_expire_whole(definition: TableDefinition) -> None:
-    """OptionError if parts of a table's rows may expire, each at a time of its own."""
-    if definition.properties.may_have_parts:
-        raise expiring_documents_error(definition.name)
 
 
 def _check_times_ascend(
@@ -258,10 +251,8 @@ def _is_net(deduplication: str) -> bool:
 def snapshot_of(plan: ReadPlan, time: int, columns: Sequence[str] | None = None) -> FeedSnapshot:
     """Return the rows of a plan as a feed; ``columns``: of the feed, by default all.
 
-    OptionError for documents with a TTL, the errors of `feed_fields`.
+    Errors as of `feed_fields`.
     """
-    if plan.definition.properties.ttl is not None:
-        _check_rows_expire_whole(plan.definition)
     schema = plan.definition.schema
     names = tuple(field.name for field in feed_fields(schema, columns))
     stored = tuple(column.name for column in stored_columns(schema, names))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ..codec.ragged import Bytes, Positions, constant
 from ..environment import Environment
-from ..errors import CorruptionError, OptionError, RelstateError
+from ..errors import CorruptionError, RelstateError
 from ..log.sequenced_segment import SequencedSegment
 from ..paths import SEGMENTS
 from ..read_plan import ReadPlan
@@ -38,6 +38,7 @@ from .columns import (
     feed_schema,
     stored_columns,
 )
+from .documents import document_history
 from .history import ABSENT, Changes, ExpiryTimes, History, RowComparison, same_rows
 from .source import NOTHING, EntrySource, FeedStep, joined, keys_in, newest, resolved
 
@@ -51,8 +52,8 @@ class FeedShape:
     ``is_net``: one change per key, else one per key and step. ``update_images``: an update is its
     two images, else a delete and an insert. ``columns``: names, in order. ``shows_expiry``: the
     feed is of rows whether or not they have expired, and the column `EXPIRY` comes last.
-    ``follows_expiry``: some rows expire, each of which is deleted by the first step that is not
-    before its expiry.
+    ``follows_expiry``: some rows expire, or parts of documents, each of which is removed by the
+    first step that is not before its expiry.
     """
 
     is_net: bool
@@ -121,9 +122,6 @@ class FeedReader:
 
     def _changes(self, bounds: Bounds) -> Iterator[pa.RecordBatch]:
         history = self._history(bounds)
-        if self._shape.follows_expiry:
-            times = ExpiryTimes(self._before.time, self._times)
-            history = history.with_expiries(times, self._encoding.encode_delete())
         same = partial(same_rows, self._encoding)
         if self._shape.shows_expiry:
             same = partial(_same_rows_and_expiries, same)
@@ -135,6 +133,17 @@ class FeedReader:
 
     def _history(self, bounds: Bounds) -> History:
         written = [self._source.read(step.segments, bounds) for step in self._steps]
+        if not self._shape.follows_expiry:
+            return self._history_of(written, bounds)
+        time, encoding = self._before.time, self._encoding
+        if encoding.has_parts:
+            before = self._entries_before(written, bounds)
+            return document_history(encoding, before, time, self._steps, written)
+        times = ExpiryTimes(time, self._times)
+        return self._history_of(written, bounds).with_expiries(times, encoding.encode_delete())
+
+    def _history_of(self, written: Sequence[Sequence[Block]], bounds: Bounds) -> History:
+        """Return the history of the rows that were written or removed, expired or not."""
         before = self._rows_before(written, bounds)
         encoding = self._encoding
         table: StorageTable | None = self._table
@@ -165,14 +174,30 @@ class FeedReader:
 
     def _rows_before(self, written: Sequence[Sequence[Block]], bounds: Bounds) -> Block:
         """Return the entries before the steps, of the keys that they wrote or may have removed."""
-        if any(step.is_based for step in self._steps):
-            blocks = self._source.read(self._before.segments, bounds)
-            return resolved(blocks, self._encoding)
+        if self._removes_rows:
+            return resolved(self._source.read(self._before.segments, bounds), self._encoding)
+        keys = self._changed_keys(written, bounds)
+        return self._table.get_values(keys) if len(keys) else NOTHING
+
+    def _entries_before(
+        self, written: Sequence[Sequence[Block]], bounds: Bounds
+    ) -> Sequence[Block]:
+        """Return all entries of the rows of `_rows_before`, the newest block first."""
+        if self._removes_rows:
+            return self._source.read(self._before.segments, bounds)
+        keys = self._changed_keys(written, bounds)
+        return self._table.stored_entries(keys) if len(keys) else []
+
+    @property
+    def _removes_rows(self) -> bool:
+        return any(step.is_based for step in self._steps)
+
+    def _changed_keys(self, written: Sequence[Sequence[Block]], bounds: Bounds) -> Bytes:
+        """Return the keys of the rows that the steps wrote, and of those that expired meanwhile."""
         blocks = [block for blocks in written for block in blocks]
         if self._shape.follows_expiry:
             blocks += self._expiring(bounds)
-        keys = keys_in(blocks, self._encoding)
-        return self._table.get_values(keys) if len(keys) else NOTHING
+        return keys_in(blocks, self._encoding)
 
     def _expiring(self, bounds: Bounds) -> Iterator[Block]:
         """Yield the entries before the steps that expire by the last of them, also hidden ones."""
@@ -240,12 +265,3 @@ def _entries_under(current: Block, table: StorageTable | None, keys: Bytes) -> B
     if table is None or not len(missing_keys):
         return entries
     return joined([entries, table.get_values(missing_keys)])
-
-
-def expiring_documents_error(table: str) -> OptionError:
-    """Return the error that refuses the feed of documents that expire."""
-    return OptionError(
-        f"table {table}: parts of its documents expire (TTL), each at a time of its own, so there "
-        "is no feed of its rows: read the whole table at two epochs, or the feed of a materialized "
-        "view that selects its rows"
-    )

@@ -87,10 +87,15 @@ class Lookup:
 
     def documents(self, full_keys: Bytes, time: Callable[[], int]) -> Block:
         """Return the rows under some full keys, each made of all its entries, as at a time."""
+        blocks = self.stored_entries(full_keys)
         resolver = self._encoding.resolver(keep_all, time)
-        distinct_keys = full_keys.take(pa.array(first_of_equal(full_keys)))
-        blocks = PrefixReader(self._files.with_spans, resolver).entries(distinct_keys)
         return resolver.resolve(blocks) if blocks else Block.of_pairs([])
+
+    def stored_entries(self, full_keys: Bytes) -> list[Block]:
+        """Return all entries of the rows under some full keys, file by file, the newest first."""
+        resolver = self._encoding.resolver(keep_all, lambda: 0)
+        distinct_keys = full_keys.take(pa.array(first_of_equal(full_keys)))
+        return PrefixReader(self._files.with_spans, resolver).entries(distinct_keys)
 
     def _fail_lookup(self, full_key: bytes, error: Exception) -> NoReturn:
         """Raise CorruptionError for the file in which a lookup failed."""

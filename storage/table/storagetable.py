@@ -323,6 +323,10 @@ class StorageTable:
         """Return the newest entries, deletes included, of those full keys that have one."""
         return self._lookup.values(full_keys)
 
+    def stored_entries(self, full_keys: Bytes) -> list[Block]:
+        """Return all entries of the rows of some keys: see `Lookup.stored_entries`."""
+        return self._lookup.stored_entries(full_keys)
+
     def seconds_left(self, key: Sequence[Any], path: Sequence[Any]) -> float | None:
         """Return after how many seconds a row, or what is at a path in it, is gone.
 

@@ -85,14 +85,7 @@ def test_the_feed_leads_from_each_epoch_to_the_next(
                 step(store, clock, chance)
             states = [rows_at(store, epoch) for epoch in range(first, store.epoch + 1)]
             for start in range(first + 1, store.epoch + 1):
-                last = chance.randint(start, store.epoch)
-                changes = changes_of(store.changes("t", start, last))
-                for epoch in range(start, last + 1):
-                    own = [change for change in changes if change.epoch == epoch]
-                    now = applied(states[epoch - 1 - first], own)
-                    assert now == states[epoch - first], (seed, epoch)
-                net = changes_of(store.changes("t", start, last, deduplication="netChanges"))
-                assert applied(states[start - 1 - first], net) == states[last - first], seed
+                check_feed(store, states, first, start, chance.randint(start, store.epoch))
 
 
 def test_a_row_goes_in_the_first_epoch_after_it_has_expired(tmp_path: Path) -> None:
@@ -207,15 +200,91 @@ def test_a_range_with_a_repair_of_the_clock_is_refused(tmp_path: Path) -> None:
         assert read_feed(store, "t", repaired + 1) == deletes
 
 
-def test_documents_that_expire_have_no_feed(tmp_path: Path) -> None:
-    """Each part of a document may expire at a time of its own."""
-    with new_store(tmp_path / "store", ManualClock()) as store:
-        store.create_table("t", "k INT, v INT", primary_key=["k"], ttl=5, encoding="document")
-        put(store, {1: 10})
-        with pytest.raises(OptionError, match="parts of its documents expire"):
-            read_feed(store, "t", store.epoch)
-        with pytest.raises(OptionError, match="parts of its documents expire"):
-            store.jobs.feed_snapshot("t", store.epoch)
+@pytest.mark.parametrize("ttl", [None, 4])
+@pytest.mark.parametrize("packed", [True, False])
+def test_the_feed_of_documents_leads_from_each_epoch_to_the_next(
+    packed: bool, ttl: int | None, tmp_path: Path, seeds: Seeds
+) -> None:
+    """Also where each part expires at a time of its own, and comes to be without a row."""
+    for seed in seeds(6):
+        chance, clock = Random(seed), ManualClock()
+        with new_store(tmp_path / f"{seed}", clock) as store:
+            store.create_table(
+                "t",
+                "k INT, v INT, m MAP<STRING, INT>, s STRUCT<a: INT, b: INT>, l ARRAY<INT>",
+                primary_key=["k"],
+                encoding="document",
+                ttl=ttl,
+                packed=packed,
+            )
+            first = store.epoch
+            for _ in range(14):
+                if chance.random() < 0.5:
+                    step(store, clock, chance)
+                else:
+                    clock.advance(chance.choice([0, 1, 3]))
+                    change_parts(store, chance)
+            states = [rows_at(store, epoch) for epoch in range(first, store.epoch + 1)]
+            for start in range(first + 1, store.epoch + 1):
+                check_feed(store, states, first, start, chance.randint(start, store.epoch))
+
+
+def change_parts(store: Store, chance: Random) -> None:
+    """Change parts of some rows of t, which stay or expire by themselves."""
+    with store.document_writer("t") as writer:
+        for key in chance.sample(range(6), chance.randint(1, 4)):
+            ttl = chance.choice([None, 1, 2, 5])
+            kind = chance.choice(["patch", "set", "add", "append", "remove"])
+            number, entry = chance.randint(1, 3), chance.choice("xyz")
+            if kind == "patch":
+                writer.patch(key, {"v": number, "m": {entry: number}}, ttl=ttl)
+            elif kind == "set":
+                paths = chance.choice([("m", entry), ("s", "a"), "v", ("s", "b")])
+                writer.set(key, {paths: number}, ttl=ttl)
+            elif kind == "add":
+                writer.add(key, "m", {entry: number}, ttl=ttl)
+            elif kind == "append":
+                writer.add(key, "l", [number], ttl=ttl)
+            else:
+                writer.remove(key, chance.choice(["v", "s", ("m", entry), "m", "l"]))
+
+
+def check_feed(
+    store: Store, states: list[dict[Any, Any]], first: int, start: int, last: int
+) -> None:
+    """Fail unless the feed of a range leads from the rows before it to those of each epoch.
+
+    ``states``: the rows as of each epoch from ``first`` on.
+    """
+    changes = changes_of(store.changes("t", start, last))
+    for epoch in range(start, last + 1):
+        own = [change for change in changes if change.epoch == epoch]
+        assert applied(states[epoch - 1 - first], own) == states[epoch - first], (start, epoch)
+    net = changes_of(store.changes("t", start, last, deduplication="netChanges"))
+    assert applied(states[start - 1 - first], net) == states[last - first], (start, last)
+
+
+def test_a_part_of_a_document_goes_in_the_first_epoch_after_it_has_expired(tmp_path: Path) -> None:
+    """As an update of its row, and as a delete if it was the last of a row."""
+    clock = ManualClock()
+    with new_store(tmp_path / "store", clock) as store:
+        store.create_table("t", "k INT, v INT, w INT", primary_key=["k"], encoding="document")
+        store.write("t", [{"k": 1, "v": 10, "w": 100}])
+        with store.document_writer("t") as writer:
+            writer.set(1, {"v": 11}, ttl=5)
+            writer.set(2, {"v": 20}, ttl=5)
+        written = store.epoch
+        clock.advance(5)
+        assert read_feed(store, "t", written + 1) == []
+        store.create_table("o", "k INT", primary_key=["k"])
+
+        assert read_feed(store, "t", written + 1) == [
+            Change("update_preimage", written + 1, (1, 11, 100)),
+            Change("update_postimage", written + 1, (1, None, 100)),
+            Change("delete", written + 1, (2, 20, None)),
+        ]
+        snapshot = changes_of(store.jobs.feed_snapshot("t", written + 1).read())
+        assert snapshot == [Change("insert", written + 1, (1, None, 100))]
 
 
 def put_and_epoch(store: Store, rows: dict[int, int | None], ttl: int | None = None) -> int:
