@@ -16,9 +16,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from ..codec.ragged import Bytes
+from ..codec.ragged import Bytes, equal_neighbours, sort_order
 from ..errors import IndexExistsError, SchemaError
 from ..log.names import RESERVED_PREFIX, check_index_name
 from ..log.proposal import NewIndex, NewTable
@@ -78,25 +77,28 @@ class IndexLayout:
     def changes(self, before: Block, after: Block) -> tuple[Bytes, Bytes]:
         """Return (full keys, values) that turn the entries of some rows into those of others.
 
-        ``before`` and ``after`` hold the same rows of the table, those of each in any order; a row
-        that is in one of them only is new or deleted.
+        Their keys ascend unless all rows are new. ``before`` and ``after`` hold the same rows of
+        the table, those of each in any order; a row that is in one of them only is new or deleted.
         """
         old, new = _rows_of(before), _rows_of(after)
         if not len(old):
             return self._encoded(new)
         # Both in one call: for a few rows the number of calls is what costs.
         keys, values = self._encoded(old.followed_by(new))
-        old_keys, old_values = keys.slice(0, len(old)), values.slice(0, len(old))
-        new_keys, new_values = keys.slice(len(old)), values.slice(len(old))
-        deleted_keys = old_keys.filter(pc.invert(pc.is_in(old_keys, value_set=new_keys)))
-        positions = pc.index_in(new_keys, value_set=old_keys)
-        is_same = pc.fill_null(pc.equal(new_values, old_values.take(positions)), False)
-        is_changed = pc.invert(is_same)
+        order = sort_order(keys)
+        sorted_keys = keys.take(pa.array(order))
+        # A key holds the primary key, so equal ones are of one row: the old entry, then the new.
+        repeats = equal_neighbours(sorted_keys)
+        is_needed = ~np.append(repeats, False)
+        if repeats.any():
+            sorted_values = values.take(pa.array(order))
+            is_needed[1:] &= ~(repeats & equal_neighbours(sorted_values))
+        # The value after all others deletes.
+        sources = np.where(order < len(old), len(keys), order)[is_needed]
         delete = pa.array([self.encoding.encode_delete()], pa.large_binary())
-        deletes = delete.take(pa.array(np.zeros(len(deleted_keys), np.int64)))
         return (
-            pa.concat_arrays([deleted_keys, new_keys.filter(is_changed)]),
-            pa.concat_arrays([deletes, new_values.filter(is_changed)]),
+            sorted_keys.filter(pa.array(is_needed)),
+            pa.concat_arrays([values, delete]).take(pa.array(sources)),
         )
 
 

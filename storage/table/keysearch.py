@@ -22,12 +22,13 @@ from ..segment.keyfilter import key_hashes
 from ..segment.segment import SegmentFile
 from .tablefiles import Span
 
-# So few keys are looked up in less time than it takes to filter them, and so many are found by a
-# search for all of them at once in less time than by lookups, whose results are objects.
-_FEW_KEYS, _MANY_KEYS = 64, 4096
+# So few keys are looked up in less time than it takes to filter them.
+_FEW_KEYS = 64
+# So many keys of one file are found by a search for all of them at once in less time than by
+# lookups, whose results are objects; so many in all are not made objects if nobody looks them up.
+_MANY_OF_A_FILE, _MANY_KEYS = 768, 4096
 # The search for all holds the keys as texts of the longest one's width, and compares whole texts.
 _SHORT_KEY = 64
-_NO_ENTRIES = Block.of_pairs([])
 _Pairs = list[tuple[bytes, bytes]]
 
 
@@ -42,12 +43,19 @@ def newest_entries(files: Iterable[tuple[SegmentFile, Span]], full_keys: Bytes) 
     search = _KeySearch(full_keys)
     is_open = np.ones(len(full_keys), np.bool_)
     blocks: list[Block] = []
+    # The pairs of all files become one block: what costs is the number of blocks.
+    pairs: _Pairs = []
     for file, span in files:
         indices, entries = search.find(file, span, is_open)
         if len(indices):
-            blocks.append(entries)
+            if isinstance(entries, Block):
+                blocks.append(entries)
+            else:
+                pairs += entries
             is_open[indices] = False
-    return Block.joined(blocks or [_NO_ENTRIES])
+    if pairs or not blocks:
+        blocks.append(Block.of_pairs(pairs))
+    return Block.joined(blocks)
 
 
 def _newest_pairs(files: Iterable[tuple[SegmentFile, Span]], keys: list[bytes]) -> _Pairs:
@@ -69,7 +77,11 @@ def all_entries(files: Iterable[tuple[SegmentFile, Span]], full_keys: Bytes) -> 
     search = _KeySearch(full_keys)
     is_open = np.ones(len(full_keys), np.bool_)
     matches = (search.find(file, span, is_open) for file, span in files)
-    return [entries for indices, entries in matches if len(indices)]
+    return [
+        entries if isinstance(entries, Block) else Block.of_pairs(entries)
+        for indices, entries in matches
+        if len(indices)
+    ]
 
 
 class _KeySearch:
@@ -83,24 +95,26 @@ class _KeySearch:
 
     def find(
         self, file: SegmentFile, span: Span, is_open: NDArray[np.bool_]
-    ) -> tuple[Positions, Block]:
+    ) -> tuple[Positions, Block | _Pairs]:
         """Return (indices, entries) of those of the keys with ``is_open`` that a file has.
 
-        ``span``: that of the table's keys in the file.
+        ``span``: that of the table's keys in the file. The entries are a block or pairs, whatever
+        takes less time.
         """
         indices = self._candidates(file, span, is_open)
         if not len(indices):
-            return indices, _NO_ENTRIES
-        full_keys = self._full_keys.take(pa.array(indices))
-        if len(indices) >= _MANY_KEYS and lengths_of(full_keys).max() <= _SHORT_KEY:
-            matches, entries = file.find_keys(full_keys)
-            return indices[matches], entries
-        keys = full_keys.to_pylist()
+            return indices, []
+        if len(indices) >= _MANY_OF_A_FILE:
+            full_keys = self._full_keys.take(pa.array(indices))
+            if lengths_of(full_keys).max() <= _SHORT_KEY:
+                matches, entries = file.find_keys(full_keys)
+                return indices[matches], entries
+        keys = [self._keys[index] for index in indices.tolist()]
         pairs = file.get_many(keys)
         if 0 < len(pairs) < len(keys):
             index_of = dict(zip(keys, indices.tolist(), strict=True))
             indices = np.array([index_of[key] for key, _ in pairs], np.int64)
-        return indices[: len(pairs)], Block.of_pairs(pairs)
+        return indices[: len(pairs)], pairs
 
     def _candidates(self, file: SegmentFile, span: Span, is_open: NDArray[np.bool_]) -> Positions:
         """Return those of the open keys that a file may have."""

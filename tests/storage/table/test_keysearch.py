@@ -31,7 +31,8 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Look keys up one by one, with filters, by a search for all, or without knowing the layout."""
     way: str = request.param
     monkeypatch.setattr(keysearch, "_FEW_KEYS", 1 << 30 if way == "one by one" else 0)
-    monkeypatch.setattr(keysearch, "_MANY_KEYS", 1 << 30 if way in _WITH_PAIRS else 1)
+    for limit in ("_MANY_KEYS", "_MANY_OF_A_FILE"):
+        monkeypatch.setattr(keysearch, limit, 1 << 30 if way in _WITH_PAIRS else 1)
     return way
 
 
@@ -101,7 +102,7 @@ def test_a_file_of_none_of_the_keys_is_filtered(
 def test_long_keys_are_not_padded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One long key among many would make texts of its width of all of them."""
     monkeypatch.setattr(keysearch, "_FEW_KEYS", 0)
-    monkeypatch.setattr(keysearch, "_MANY_KEYS", 1)
+    monkeypatch.setattr(keysearch, "_MANY_OF_A_FILE", 1)
     environment = folder_for_segments(tmp_path)
     keys = sorted([*(full_key(b"%06d" % number) for number in range(100)), full_key(b"x" * 300)])
     file = open_file(environment, write_pairs(environment, [(key, b"value") for key in keys]))
