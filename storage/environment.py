@@ -17,7 +17,7 @@ import errno
 import os
 import resource
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Protocol, TypeAlias
 
@@ -30,6 +30,8 @@ from .location import local_folder
 
 # How far clocks of machines and file systems may differ, in microseconds.
 CLOCK_TOLERANCE = 60 * 1_000_000
+
+Content: TypeAlias = bytes | memoryview
 
 # Compared, never interpreted.
 FolderVersion: TypeAlias = tuple[int, ...]
@@ -53,7 +55,7 @@ class Environment(Protocol):
         """Return the absolute path or URI of ``name``, for messages."""
 
     def local_path(self, name: str) -> str:
-        """Return the path at which LMDB may create or open the file ``name``."""
+        """Return the path at which LMDB may open the file ``name``."""
 
     def read(self, name: str) -> bytes:
         """Return a file's content. FileNotFoundError if there is none."""
@@ -74,9 +76,6 @@ class Environment(Protocol):
         """Return when a file was last written, in microseconds since 1970 by the file system's
         clock. FileNotFoundError if there is none.
         """
-
-    def room(self) -> int:
-        """Return how many bytes are free in the store's file system."""
 
     def exists(self, name: str) -> bool:
         """Return whether the file exists. Cheap: an error on the way is a False."""
@@ -103,11 +102,18 @@ class Environment(Protocol):
         UnknownOutcomeError if it may or may not have been.
         """
 
+    def write(self, name: str, parts: Iterable[Content]) -> None:
+        """Create a file that does not exist and write its content, part by part.
+
+        Not durable by itself, and half of it may be there after an error. StorageFullError or
+        FilesystemError.
+        """
+
     def remove(self, name: str) -> None:
         """Remove a file; a missing file is not an error. Not durable by itself."""
 
     def publish(self, name: str) -> None:
-        """Make a file durable that was written at its `local_path`."""
+        """Make a file durable that `write` has made."""
 
     def sync_folder(self, folder: str) -> None:
         """Make the names in a folder durable, the new and the removed ones."""
@@ -183,11 +189,6 @@ class Disk:
         """Return when a file was last written, in microseconds since 1970."""
         return os.stat(path).st_mtime_ns // 1000
 
-    def room(self, path: str) -> int:
-        """Return how many bytes are free in the file system of a path."""
-        status = os.statvfs(path)
-        return status.f_bavail * status.f_frsize
-
     def exists(self, path: str) -> bool:
         """Return whether there is a file or folder."""
         # Half the time of a stat, and this is on the path of every point lookup.
@@ -207,15 +208,17 @@ class Disk:
         """Create a folder."""
         os.mkdir(path)
 
-    def write(self, path: str, data: bytes) -> int:
+    def write(self, path: str, parts: Iterable[Content]) -> int:
         """Create a file that does not exist and write its content, not yet durable.
 
         Return when, in microseconds since 1970 by the file system's clock.
         """
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        with open(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
+        with open(descriptor, "wb", buffering=0) as file:
+            for part in parts:
+                left = memoryview(part)
+                while left:
+                    left = left[file.write(left) :]
             return os.fstat(descriptor).st_mtime_ns // 1000
 
     def link(self, source: str, target: str) -> None:
@@ -286,11 +289,6 @@ class LocalEnvironment:
         with _ErrorConversion("look at", path):
             return self._disk.modified(path)
 
-    def room(self) -> int:
-        """Return how many bytes are free in the store's file system."""
-        with _ErrorConversion("look at", self.root):
-            return self._disk.room(self.root)
-
     def exists(self, name: str) -> bool:
         """Return whether the file exists."""
         return self._disk.exists(f"{self.root}/{name}" if name else self.root)
@@ -333,7 +331,7 @@ class LocalEnvironment:
         temporary = f"{path}.{self.random_id()}.tmp"
         try:
             with _ErrorConversion("write", temporary, missing_is_answer=False):
-                written = self._disk.write(temporary, data)
+                written = self._disk.write(temporary, [data])
                 if time is not None:
                     _check_clock(path, time, written)
                 self._disk.sync(temporary)
@@ -361,6 +359,12 @@ class LocalEnvironment:
                 _in_doubt(path, but=_CERTAIN),
             ):
                 raise
+
+    def write(self, name: str, parts: Iterable[Content]) -> None:
+        """Create a file that does not exist and write its content: see `Environment.write`."""
+        path = self.location(name)
+        with _ErrorConversion("write", path, missing_is_answer=False):
+            self._disk.write(path, parts)
 
     def remove(self, name: str) -> None:
         """Remove a file; a missing file is not an error."""
@@ -436,7 +440,7 @@ class _ErrorConversion:
                 f"{path}: cannot {doing} it: its folder does not exist or takes no new names; was "
                 "the store moved or deleted?"
             )
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             return StorageFullError(
                 f"{path}: cannot {doing} it, there is no space left ({error.strerror}); nothing "
                 "was committed: free some space and write again"

@@ -81,6 +81,13 @@ def lengths_of(array: Bytes) -> Positions:
     return np.diff(parts_of(array)[1])
 
 
+def offsets_of(lengths: Positions) -> Positions:
+    """Return where rows of some lengths begin, and where the last of them ends."""
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
 def common_length(lengths: Positions) -> int | None:
     """Return the length that all rows have, if it is one and not 0; else None."""
     if not len(lengths) or not lengths[0] or (lengths != lengths[0]).any():
@@ -127,6 +134,20 @@ def load(buffer: Buffer, positions: Positions, dtype: DTypeLike) -> NDArray[Any]
         return np.empty(0, kind)
     overlapping: NDArray[Any] = np.ndarray((count,), kind, buffer, 0, (1,))
     return overlapping[positions]
+
+
+def store(buffer: Buffer, positions: Positions, values: NDArray[Any], dtype: DTypeLike) -> None:
+    """Write values as ``dtype`` at byte ``positions``, aligned or not.
+
+    IndexError if one of them would end beyond the buffer.
+    """
+    kind = np.dtype(dtype)
+    if not len(positions):
+        return
+    overlapping: NDArray[Any] = np.ndarray(
+        (len(buffer) - kind.itemsize + 1,), kind, buffer, 0, (1,)
+    )
+    overlapping[positions] = values
 
 
 def load_matrix(buffer: Buffer, positions: Positions, width: int) -> NDArray[np.uint8]:
@@ -206,14 +227,20 @@ def equal_neighbours(array: Bytes) -> NDArray[np.bool_]:
     return _repeats(_words_of_matrix(matrix_of(array, width)))
 
 
+def ascends(array: Bytes) -> bool:
+    """Return whether each row but the first is greater than the row before it."""
+    rows = max(len(array) - 1, 0)
+    return bool(pc.all(pc.less(array.slice(0, rows), array.slice(1)), min_count=0).as_py())
+
+
 def sort_order(array: Bytes) -> Positions:
     """Return the stable order of the rows by their bytes, as ``memcmp`` sees them.
 
     No row may be a proper prefix of another that continues with zero bytes only; prefix-free
     rows, such as memcomparable keys, never are.
     """
-    if not len(array):
-        return np.empty(0, np.int64)
+    if ascends(array):
+        return np.arange(len(array))
     words, is_whole = _words_of(array)
     order = _order_by(words)
     return order if is_whole else _settle_ties(array, words, order)
@@ -236,8 +263,9 @@ def last_of_equal(array: Bytes) -> Positions:
 
 def _order_and_repeats(array: Bytes) -> tuple[Positions, NDArray[np.bool_]]:
     """Return the rows' order, and for each but its first whether it equals the one before."""
-    if not len(array):
-        return np.empty(0, np.int64), np.empty(0, np.bool_)
+    if ascends(array):
+        # Found in a fortieth of the time of sorting, and often so.
+        return np.arange(len(array)), np.zeros(max(len(array) - 1, 0), np.bool_)
     words, is_whole = _words_of(array)
     order = _order_by(words)
     if is_whole:

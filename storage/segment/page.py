@@ -24,15 +24,15 @@ from ..codec.ragged import Buffer, Positions, expand, gather, lengths_of, load, 
 from .block import Block
 
 # LMDB's own numbers, in every file that it has written.
-_MAGIC = 0xBEEFC0DE
-_DATA_VERSION = 1
-_PAGE_HEADER = 16
-_NODE_HEADER = 8
-_BRANCH_PAGE, _LEAF_PAGE = 0x01, 0x02
+MAGIC = 0xBEEFC0DE
+DATA_VERSION = 1
+PAGE_HEADER = 16
+NODE_HEADER = 8
+BRANCH_PAGE, LEAF_PAGE = 0x01, 0x02
 _PAGE_KINDS = 0x0F
-_BIG_DATA = 0x01
-_NO_PAGE = 0xFFFFFFFFFFFFFFFF
-_META = struct.Struct("<IIQQ" + "IHHQQQQQ" * 2 + "QQ")
+BIG_DATA = 0x01
+NO_PAGE = 0xFFFFFFFFFFFFFFFF
+META = struct.Struct("<IIQQ" + "IHHQQQQQ" * 2 + "QQ")
 
 
 class LayoutError(ValueError):
@@ -87,13 +87,13 @@ class Pages:
         return self._buffer[start : start + int(block.value_lengths[0])].tobytes()
 
     def _find_leaves(self, root: int, depth: int) -> Positions:
-        if root == _NO_PAGE:
+        if root == NO_PAGE:
             return np.empty(0, np.int64)
         if root >= len(self._buffer) // self._page_size:
             raise ValueError("the root of the tree is beyond the end of the file")
         pages = np.array([root], np.int64)
         for _ in range(depth - 1):
-            nodes = self._branches = self._nodes(pages, _BRANCH_PAGE)
+            nodes = self._branches = self._nodes(pages, BRANCH_PAGE)
             # A branch node keeps its child's page number where a leaf node keeps sizes.
             pages = (load(self._buffer, nodes, "<u8") & 0xFFFFFFFFFFFF).astype(np.int64)
         return pages
@@ -101,7 +101,7 @@ class Pages:
     def _nodes(self, pages: Positions, kind: int) -> Positions:
         """Return the positions of all nodes of some pages."""
         starts, counts = self._headers(pages, kind)
-        pointers = load(self._buffer, expand(starts + _PAGE_HEADER, counts, 2), "<u2")
+        pointers = load(self._buffer, expand(starts + PAGE_HEADER, counts, 2), "<u2")
         nodes: Positions = np.repeat(starts, counts) + pointers
         return nodes
 
@@ -114,10 +114,10 @@ class Pages:
         if ((flags & _PAGE_KINDS) != kind).any():
             raise ValueError(f"a page of the tree is not of kind {kind:#x}")
         lower = load(self._buffer, starts + 12, "<u2").astype(np.int64)
-        return starts, (lower - _PAGE_HEADER) // 2
+        return starts, (lower - PAGE_HEADER) // 2
 
     def _locate(self, pages: Positions) -> Block:
-        return self.entries(self._nodes(pages, _LEAF_PAGE))
+        return self.entries(self._nodes(pages, LEAF_PAGE))
 
     # For a search of many keys at once (search.py): leaves by their index, nodes by position.
 
@@ -145,16 +145,16 @@ class Pages:
 
     def leaves(self, indices: Positions) -> tuple[Positions, Positions]:
         """Return where some leaf pages begin, and how many entries each has."""
-        return self._headers(self._leaves[indices], _LEAF_PAGE)
+        return self._headers(self._leaves[indices], LEAF_PAGE)
 
     def nodes(self, starts: Positions, slots: Positions) -> Positions:
         """Return the nodes of the entries in some slots of leaf pages that begin at ``starts``."""
-        nodes: Positions = starts + load(self._buffer, starts + _PAGE_HEADER + 2 * slots, "<u2")
+        nodes: Positions = starts + load(self._buffer, starts + PAGE_HEADER + 2 * slots, "<u2")
         return nodes
 
     def key_starts(self, nodes: Positions) -> Positions:
         """Return where the keys of some nodes begin."""
-        return nodes + _NODE_HEADER
+        return nodes + NODE_HEADER
 
     def key_lengths(self, nodes: Positions) -> Positions:
         """Return the lengths of the keys of some nodes."""
@@ -165,14 +165,14 @@ class Pages:
         header = load(self._buffer, nodes, "<u8").astype(np.uint64, copy=False)
         value_lengths = (header & np.uint64(0xFFFFFFFF)).astype(np.int64)
         key_lengths = (header >> np.uint64(48)).astype(np.int64)
-        key_starts = nodes + _NODE_HEADER
+        key_starts = nodes + NODE_HEADER
         value_starts = key_starts + key_lengths
-        big = np.flatnonzero(header & np.uint64(_BIG_DATA << 32))
+        big = np.flatnonzero(header & np.uint64(BIG_DATA << 32))
         if len(big):
             overflow = load(self._buffer, value_starts[big], "<u8")
             if int(overflow.max()) >= len(self._buffer) // self._page_size:
                 raise ValueError("a value begins beyond the end of the file")
-            value_starts[big] = overflow.astype(np.int64) * self._page_size + _PAGE_HEADER
+            value_starts[big] = overflow.astype(np.int64) * self._page_size + PAGE_HEADER
         if len(nodes) and int((value_starts + value_lengths).max()) > len(self._buffer):
             raise ValueError("a value ends beyond the end of the file")
         return Block(
@@ -188,16 +188,16 @@ class Pages:
         pointer = int.from_bytes(self._buffer[start + 16 : start + 18].tobytes(), "little")
         node = start + pointer
         size = int.from_bytes(self._buffer[node + 6 : node + 8].tobytes(), "little")
-        return self._buffer[node + _NODE_HEADER : node + _NODE_HEADER + size].tobytes()
+        return self._buffer[node + NODE_HEADER : node + NODE_HEADER + size].tobytes()
 
 
 def _read_meta(buffer: Buffer, page: int) -> tuple[int, ...]:
     """Return the fields of the meta page at a position. LayoutError if it is no such page."""
-    start = page + _PAGE_HEADER
-    if start + _META.size > len(buffer):
+    start = page + PAGE_HEADER
+    if start + META.size > len(buffer):
         raise ValueError(f"{len(buffer)} bytes are too few for an LMDB file")
-    fields = _META.unpack_from(buffer.data, start)
-    if fields[0] != _MAGIC or fields[1] != _DATA_VERSION:
+    fields = META.unpack_from(buffer.data, start)
+    if fields[0] != MAGIC or fields[1] != DATA_VERSION:
         raise LayoutError(f"magic {fields[0]:#x}, data format {fields[1]}: not LMDB 0.9")
     # LMDB keeps its page size in the pad of the free list's record.
     if fields[4] not in (4096, 8192, 16384, 32768, 65536):

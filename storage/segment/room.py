@@ -1,4 +1,4 @@
-"""The room that entries take: in pages of a file, in its map, and while LMDB is given them.
+"""The room that entries take in the pages of a file.
 
 Does not know: files.
 """
@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..codec.ragged import Bytes, Positions, content_of, lengths_of
+from ..codec.ragged import Bytes, Positions, lengths_of
 
-MOST_ROWS_AT_ONCE = 65_536
-_MOST_BYTES_AT_ONCE = 8 << 20
 _PAGE = 4096
 _PAGE_HEADER = 16
 # What a node takes in addition to key and value: its header and its pointer.
@@ -18,7 +16,6 @@ _NODE_HEADER = 10
 # The value of a larger node, a little less than half a page, is in overflow pages.
 _NODE_BYTES = 2000
 _PAGE_NUMBER = 8
-_SPARE_BYTES = 1 << 20
 
 
 def page_bytes(keys: Bytes, values: Bytes) -> Positions:
@@ -35,18 +32,3 @@ def page_bytes(keys: Bytes, values: Bytes) -> Positions:
     sizes: Positions = (_PAGE + key_lengths + _NODE_HEADER) // np.maximum(nodes_per_page, 1)
     sizes[overflowing] += -(-(value_lengths[overflowing] + _PAGE_HEADER) // _PAGE) * _PAGE
     return sizes
-
-
-def rows_at_once(keys: Bytes, values: Bytes) -> int:
-    """Return how many entries of this size to pass to LMDB at once: they are copied for it."""
-    size = len(content_of(keys)) + len(content_of(values))
-    return min(max(_MOST_BYTES_AT_ONCE * len(keys) // max(size, 1), 1), MOST_ROWS_AT_ONCE)
-
-
-def most_bytes(keys: Bytes, values: Bytes) -> int:
-    """Return an upper bound of the file's size: LMDB refuses to grow beyond it."""
-    # A node header and a pointer per entry; whole pages for a value in overflow pages; twice the
-    # content because a leaf page is left partly empty if the next entry does not fit.
-    sizes = lengths_of(keys) + lengths_of(values)
-    overflowing = int((sizes > _NODE_BYTES).sum())
-    return _SPARE_BYTES + 2 * int(sizes.sum()) + 32 * len(keys) + 2 * _PAGE * overflowing

@@ -1,14 +1,12 @@
 """One segment: an immutable, sorted LMDB file. The only file that imports lmdb.
 
-Promises: a segment is written by appending in key order in one transaction; it is opened
-read-only and without lock file. Scans read its map with `page`, point reads use LMDB. LMDB holds
-one descriptor per file, so it gets only a share of those a process may have: when that is used up,
-point reads use `page` too, more slowly but with the same results.
-Does not know: rows, versions, tables. Keys and values are bytes here.
+Promises: a segment is opened read-only and without lock file. Scans read its map with `page`, point
+reads use LMDB. LMDB holds one descriptor per file, so it gets only a share of those a process may
+have: when that is used up, point reads use `page` too, more slowly but with the same results.
+Does not know: rows, versions, tables. Keys and values are bytes here. `datafile` makes the files.
 
 LMDB has no checksums, and reading a truncated map kills the process: the registry checks a file's
-size and hash before there is a `SegmentFile` of it. Never ``writemap``; files are always of LMDB
-0.9's format, whatever the environment says (``lib_version=0``), because `page` reads them itself.
+size and hash before there is a `SegmentFile` of it.
 """
 
 from __future__ import annotations
@@ -21,19 +19,15 @@ from typing import Any, cast
 
 import lmdb
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..codec.ragged import Buffer, Bytes, Positions, content_of
-from ..environment import Environment
-from ..errors import CorruptionError, FilesystemError, StorageFullError
-from ..paths import segment_path
+from ..codec.ragged import Buffer, Bytes, Positions
+from ..errors import CorruptionError, FilesystemError
 from .block import Block
 from .key import successor
 from .keyfilter import KeyFilter
 from .page import LayoutError, Pages
-from .room import MOST_ROWS_AT_ONCE, most_bytes, rows_at_once
 from .search import (
     KeyRanges,
     RangeMatches,
@@ -44,7 +38,7 @@ from .search import (
     share_in_ranges,
 )
 
-_BLOCK_BYTES = 8 << 20
+_BLOCK_BYTES, _BLOCK_ROWS = 8 << 20, 65_536
 _FEW_LEAVES = 4
 # To look up a key takes about as long as to read the keys of so many entries for a filter.
 _ENTRIES_PER_LOOKUP = 4
@@ -60,78 +54,15 @@ LOOKUP_ERRORS = (lmdb.Error,)
 """What a function that `SegmentFile.getter` returns raises for a damaged file; `get` says more."""
 
 
-def write_segment(
-    environment: Environment, name: str, keys: Bytes, values: Bytes, order: Positions
-) -> None:
-    """Write entries to a new file in the order given (ascending keys) and make it durable.
-
-    ``order`` names rows of ``keys`` and ``values``; rows it leaves out are not written.
-    The folder's own entry is the caller's to make durable. StorageFullError if the disk is full.
-    """
-    path = environment.local_path(segment_path(name))
-    rows_per_call = rows_at_once(keys, values)
-    with _lmdb_errors(path), _short_of_room(environment, path, keys, values):
-        file = lmdb.open(
-            path,
-            subdir=False,
-            lock=False,
-            sync=False,
-            metasync=False,
-            map_size=most_bytes(keys, values),
-            lib_version=0,
-        )
-        try:
-            with file.begin(write=True) as transaction:
-                cursor = transaction.cursor()
-                for start in range(0, len(order), rows_per_call):
-                    rows = pa.array(order[start : start + rows_per_call])
-                    pairs = zip(
-                        keys.take(rows).to_pylist(), values.take(rows).to_pylist(), strict=True
-                    )
-                    _, added = cursor.putmulti(pairs, append=True)
-                    # LMDB skips entries that do not ascend; only this number shows it.
-                    assert added == len(rows), "the entries of a segment do not ascend"
-        finally:
-            file.close()
-    environment.publish(segment_path(name))
-
-
-@contextmanager
-def _short_of_room(
-    environment: Environment, path: str, keys: Bytes, values: Bytes
-) -> Iterator[None]:
-    """Raise StorageFullError for an I/O error if there was no room for the entries.
-
-    The kernel writes as many pages as fit, and LMDB reports every short write as an I/O error.
-    """
-    try:
-        yield
-    except lmdb.Error as error:
-        needed, room = len(content_of(keys)) + len(content_of(values)), environment.room()
-        if "Input/output error" in str(error) and room < needed:
-            raise StorageFullError(
-                f"{path}: no space left for a segment: {needed} bytes, and room for {room}; "
-                "nothing was committed: free some space and write again"
-            ) from error
-        raise
-
-
 @contextmanager
 def _lmdb_errors(path: str) -> Iterator[None]:
     """Raise this project's errors, naming the file, for those of LMDB."""
     try:
         yield
-    except lmdb.MapFullError as error:
-        raise StorageFullError(f"{path}: the segment outgrew its map: {error}") from error
     except _DAMAGES as error:
         raise CorruptionError(f"{path}: LMDB finds the file damaged: {error}") from error
     except lmdb.Error as error:
         text = str(error)
-        if "No space left" in text or "quota" in text or "File too large" in text:
-            raise StorageFullError(
-                f"{path}: no space left for a segment ({text}); nothing was committed: "
-                "free some space and write again"
-            ) from error
         if "data format" in text:
             raise CorruptionError(
                 f"{path}: the file is not a segment, or is damaged: {text}"
@@ -478,6 +409,6 @@ def _take_block(pairs: Iterator[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes
     for pair in pairs:
         block_pairs.append(pair)
         size += len(pair[0]) + len(pair[1])
-        if size > _BLOCK_BYTES or len(block_pairs) == MOST_ROWS_AT_ONCE:
+        if size > _BLOCK_BYTES or len(block_pairs) == _BLOCK_ROWS:
             break
     return block_pairs

@@ -9,8 +9,10 @@ Does not know: epochs. Which of two segments wins is decided by their order in t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache
+from itertools import pairwise
 from types import TracebackType
 from typing import Self, TypeAlias
 
@@ -22,6 +24,7 @@ from numpy.typing import NDArray
 from relstate.vnode import shards_of
 
 from ..codec.ragged import (
+    Buffer,
     Bytes,
     Positions,
     last_of_equal,
@@ -33,10 +36,10 @@ from ..environment import Environment
 from ..errors import StorageError, UnknownOutcomeError
 from ..log.segment_record import SegmentRecord, TableStatistics
 from ..paths import SEGMENTS, segment_path
+from .datafile import data_file
 from .key import EXPIRES, PART, Kind
 from .longkey import has_long, pack
 from .room import page_bytes
-from .segment import write_segment
 
 # A segment is cut at this size, with a reserve for pages that are emptier than expected.
 SEGMENT_BYTES = 60 << 20
@@ -180,16 +183,7 @@ class SegmentWriter:
         if has_long(keys):
             keys, values = pack(keys.take(pa.array(order)), values.take(pa.array(order)))
             order = np.arange(len(keys), dtype=np.int64)
-        write_segment(self._environment, name, keys, values, order)
-        contents = self._environment.map(segment_path(name))
-        self._written.append(
-            SegmentRecord(
-                name=name,
-                size=len(contents),
-                hash=xxhash.xxh3_64_hexdigest(contents.data),
-                tables=tables,
-            )
-        )
+        self._written.append(write_segment(self._environment, name, (keys, values), order, tables))
 
     def _merged(self) -> tuple[Bytes, Bytes]:
         """Return the pending entries, folded if there is a fold, and forget them."""
@@ -199,43 +193,101 @@ class SegmentWriter:
         return (keys, values) if self._fold is None else self._fold(keys, values)
 
 
+def write_segment(
+    environment: Environment,
+    name: str,
+    entries: tuple[Bytes, Bytes],
+    order: Positions,
+    tables: tuple[TableStatistics, ...],
+) -> SegmentRecord:
+    """Write entries to a new file in the order given (ascending keys) and make it durable.
+
+    ``entries``: keys and values; rows that ``order`` does not name are not written. The folder's
+    own entry is the caller's to make durable. StorageFullError if the disk is full.
+    """
+    digest, size = xxhash.xxh3_64(), 0
+
+    def parts() -> Iterator[memoryview]:
+        nonlocal size
+        for part in data_file(*entries, order):
+            digest.update(part.data)
+            size += len(part)
+            yield part.data
+
+    environment.write(segment_path(name), parts())
+    environment.publish(segment_path(name))
+    return SegmentRecord(name, size, digest.hexdigest(), tables)
+
+
 def statistics(
     keys: Bytes, values: Bytes, order: Positions, vnode_count: int, shards: int
 ) -> tuple[TableStatistics, ...]:
     """Return the statistics of every table in the entries at ``order``, which sorts them."""
     # Sums need no order, and memory is read fastest in its own order.
-    rows = np.sort(order)
+    rows = slice(None) if len(order) == len(keys) else np.sort(order)
     data, offsets = parts_of(keys)
     starts = offsets[:-1][rows]
     sizes = (lengths_of(keys) + lengths_of(values))[rows]
-    table_ids = load(data, starts, ">u4").astype(np.int64)
-    vnodes = load(data, starts + 4, ">u2").astype(np.int64)
-    shard_of = shards_of(np.arange(vnode_count), vnode_count, shards)
+    vnodes = load(data, starts + 4, ">u2")
     value_data, value_offsets = parts_of(values)
-    value_starts = value_offsets[:-1][rows]
-    deletes = value_data[value_starts] == Kind.DELETE
-    flags = value_data[value_starts + 1]
-    expiring = (flags & EXPIRES != 0) & ~deletes
-    # A row without columns is resolved as parts are.
-    is_object = value_data[value_starts] == Kind.OBJECT
-    parts = ((flags & PART != 0) | is_object) & (flags & EXPIRES == 0)
+    heads = load(value_data, value_offsets[:-1][rows], "<u2")
     tables, start = [], 0
-    for table_id in np.unique(table_ids).tolist():
-        part = table_ids == table_id
-        stop = start + int(part.sum())
+    for table_id, part in _rows_by_table(data, starts, order, keys):
+        part_heads = heads[part]
+        stop = start + len(part_heads)
         by_vnode = np.bincount(vnodes[part], sizes[part], minlength=vnode_count)
-        by_shard = np.bincount(shard_of, by_vnode, minlength=shards)
+        by_shard = np.bincount(_shard_of(vnode_count, shards), by_vnode, minlength=shards)
+        deletes, expiring, parts = _counts(part_heads)
         tables.append(
             TableStatistics(
                 table_id=table_id,
                 rows=stop - start,
-                deletes=int(deletes[part].sum()),
+                deletes=deletes,
                 first_key=keys[int(order[start])].as_py(),
                 last_key=keys[int(order[stop - 1])].as_py(),
                 shard_bytes=tuple(int(size) for size in by_shard),
-                expiring=int(expiring[part].sum()),
-                parts=int(parts[part].sum()),
+                expiring=expiring,
+                parts=parts,
             )
         )
         start = stop
     return tuple(tables)
+
+
+def _rows_by_table(
+    data: Buffer, starts: Positions, order: Positions, keys: Bytes
+) -> list[tuple[int, slice | NDArray[np.bool_]]]:
+    """Return (table id, which of the keys that begin at ``starts`` are its), the ids ascending."""
+    if not len(order):
+        return []
+    least, greatest = (keys[int(order[index])].as_py()[:4] for index in (0, -1))
+    if least == greatest:
+        return [(int.from_bytes(least, "big"), slice(None))]
+    table_ids = load(data, starts, ">u4").astype(np.int64)
+    changes = np.diff(table_ids)
+    if (changes >= 0).all():
+        bounds = [0, *(np.flatnonzero(changes) + 1).tolist(), len(table_ids)]
+        return [(int(table_ids[first]), slice(first, stop)) for first, stop in pairwise(bounds)]
+    return [(table_id, table_ids == table_id) for table_id in np.unique(table_ids).tolist()]
+
+
+def _counts(heads: NDArray[np.uint16]) -> tuple[int, int, int]:
+    """Return how many entries are deletes, expire, and are of parts of rows without an expiry.
+
+    ``heads``: the first two bytes of each value, its kind and its flags.
+    """
+    if (heads == Kind.PUT).all():
+        return 0, 0, 0
+    kinds, flags = heads & 0xFF, heads >> 8
+    is_delete, expires = kinds == Kind.DELETE, flags & EXPIRES != 0
+    # A row without columns is resolved as parts are.
+    is_part = (flags & PART != 0) | (kinds == Kind.OBJECT)
+    counts = is_delete, expires & ~is_delete, is_part & ~expires
+    deletes, expiring, parts = (int(np.count_nonzero(flags)) for flags in counts)
+    return deletes, expiring, parts
+
+
+@cache
+def _shard_of(vnode_count: int, shards: int) -> Positions:
+    """Return the shard of every vnode."""
+    return shards_of(np.arange(vnode_count), vnode_count, shards)

@@ -159,6 +159,33 @@ def test_a_folder_that_is_gone_is_an_error_of_the_file_system(root: Path) -> Non
 # Reading and looking
 
 
+def test_a_file_is_written_part_by_part(root: Path) -> None:
+    """It is new, holds all parts, of bytes or arrays, and survives a power cut once published."""
+    environment = FaultyEnvironment(root)
+    parts = [b"one", np.frombuffer(b" and two", np.uint8).data, b""]
+
+    for name in ("published", "unpublished"):
+        environment.write(f"_log/{name}", iter(parts))
+        assert environment.read(f"_log/{name}") == b"one and two"
+    environment.publish("_log/published")
+    environment.sync_folder("_log")
+    environment.power_cut()
+
+    assert (root / "_log" / "published").read_bytes() == b"one and two"
+    assert (root / "_log" / "unpublished").read_bytes() == b""
+    with pytest.raises(FileExistsError):
+        LocalEnvironment(str(root)).write("_log/published", parts)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_a_full_disk_ends_a_write_with_an_error(root: Path, number: int) -> None:
+    """So does a limit of the size of files. The caller removes what is left of the file."""
+    environment = FaultyEnvironment(root, error_at="write _log/name", errno=number)
+
+    with pytest.raises(StorageFullError, match="_log/name"):
+        environment.write("_log/name", [b"content"])
+
+
 def test_what_is_not_there_is_file_not_found(root: Path) -> None:
     """Reading, mapping, measuring and listing all raise it, with the path."""
     environment = LocalEnvironment(str(root))

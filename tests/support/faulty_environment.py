@@ -20,9 +20,6 @@ draws instead, for each unsynced thing apart, whether it is lost, kept or (conte
 real disk may have written any part of it. Never calling `power_cut` is the other extreme, a killed
 process under a living kernel.
 
-**Segments** that LMDB writes at `local_path` need no registration: their content becomes durable
-when `publish` is called, their name when `sync_folder` is.
-
 Limits: one process; what other processes do to the folder counts as not synced. Files are removed
 through the environment only. Clocks and random ids never fail.
 """
@@ -33,7 +30,7 @@ import itertools
 import os
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from errno import EIO
@@ -43,7 +40,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from relstate.storage.environment import Clock, Disk, FolderVersion, LocalEnvironment
+from relstate.storage.environment import Clock, Content, Disk, FolderVersion, LocalEnvironment
 from relstate.storage.segment.registry import registry
 
 
@@ -189,10 +186,6 @@ class _FaultyDisk(Disk):
         with self._touch("look at the time of", path):
             return super().modified(path)
 
-    def room(self, path: str) -> int:
-        with self._touch("look at the room of", path):
-            return super().room(path)
-
     def exists(self, path: str) -> bool:
         with suppress(OSError), self._touch("look for", path):
             return super().exists(path)
@@ -211,9 +204,9 @@ class _FaultyDisk(Disk):
         with self._touch("make", path):
             super().make_folder(path)
 
-    def write(self, path: str, data: bytes) -> int:
+    def write(self, path: str, parts: Iterable[Content]) -> int:
         with self._touch("write", path):
-            time = super().write(path, data)
+            time = super().write(path, parts)
         return time if self._clock is None else self._clock.now()
 
     def link(self, source: str, target: str) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import xxhash
 
 from relstate.storage.environment import Environment
 from relstate.storage.log.segment_record import SegmentRecord
 from relstate.storage.paths import SEGMENTS, segment_path
 from relstate.storage.segment.block import Block
-from relstate.storage.segment.segment import DescriptorShare, SegmentFile, write_segment
+from relstate.storage.segment.segment import DescriptorShare, SegmentFile
+from relstate.storage.segment.writer import write_segment
 
 from .stores import unsynced
 
@@ -32,10 +32,8 @@ def write_pairs(
     """Write pairs with ascending keys as a segment and return its record."""
     keys = pa.array([key for key, _ in pairs], pa.large_binary())
     values = pa.array([value for _, value in pairs], pa.large_binary())
-    write_segment(environment, name, keys, values, np.arange(len(pairs), dtype=np.int64))
-    contents = environment.read(segment_path(name))
-    digest = xxhash.xxh3_64_hexdigest(contents)
-    return SegmentRecord(name, len(contents), digest, ())
+    order = np.arange(len(pairs), dtype=np.int64)
+    return write_segment(environment, name, (keys, values), order, ())
 
 
 def open_file(

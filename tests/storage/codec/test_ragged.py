@@ -41,6 +41,31 @@ def test_sort_order_is_the_stable_order_of_the_bytes(rows: list[bytes]) -> None:
     assert order.tolist() == sorted(range(len(rows)), key=lambda row: rows[row])
 
 
+@given(_ROWS, st.booleans())
+def test_ascending_rows_are_known(rows: list[bytes], are_sorted: bool) -> None:
+    """Each row is above the one before it: equal ones do not ascend. They are in order as such."""
+    rows = sorted(terminated(rows)) if are_sorted else terminated(rows)
+
+    ascends = ragged.ascends(bytes_array(rows))
+
+    assert ascends == all(low < high for low, high in itertools.pairwise(rows))
+    if ascends:
+        assert ragged.last_of_equal(bytes_array(rows)).tolist() == [*range(len(rows))]
+
+
+@given(st.lists(st.integers(0, 2**16 - 1), max_size=20), st.integers(0, 3))
+def test_what_is_stored_is_loaded(numbers: list[int], first: int) -> None:
+    """Aligned or not; bytes between the positions stay as they are."""
+    buffer = np.full(first + 3 * len(numbers), 7, np.uint8)
+    positions = first + 3 * np.arange(len(numbers))
+
+    ragged.store(buffer, positions, np.array(numbers, np.int64), "<u2")
+
+    assert ragged.load(buffer, positions, "<u2").tolist() == numbers
+    assert (buffer[:first] == 7).all()
+    assert (buffer[first + 2 :: 3] == 7).all()
+
+
 @given(_ROWS)
 def test_first_of_equal_names_the_first_of_equal_rows(rows: list[bytes]) -> None:
     """Its index is returned, in the order of the rows' bytes."""

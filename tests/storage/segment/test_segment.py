@@ -6,18 +6,17 @@ import gc
 import os
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from relstate.storage.errors import CorruptionError
 from relstate.storage.paths import segment_path
 from relstate.storage.segment.segment import DescriptorShare, SegmentFile
-from support.examples import examples
 from support.segments import Pair, folder_for_segments, open_file, pairs_of, write_pairs
 
 _PAIRS: list[Pair] = [
@@ -216,30 +215,3 @@ def in_threads(work: Callable[[int], None], count: int) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-
-
-@settings(max_examples=examples(40))
-@given(
-    st.sampled_from([14, 60, 300, 480, 500, 511]),
-    st.sampled_from([0, 20, 700, 1360, 1500, 1540, 1900, 2020, 2040, 4070, 4090, 8200]),
-)
-def test_a_segment_fits_its_map(
-    tmp_path_factory: pytest.TempPathFactory, key_bytes: int, value_bytes: int
-) -> None:
-    """The map is large enough for any sizes of keys and values."""
-    environment = folder_for_segments(tmp_path_factory.mktemp("map"))
-    count = 6_000_000 // (key_bytes + value_bytes + 600)
-    pairs = [(b"%014d" % number * 40, bytes(value_bytes)) for number in range(count)]
-
-    record = write_pairs(environment, [(key[:key_bytes], value) for key, value in pairs])
-
-    assert record.size > count * (key_bytes + value_bytes)
-
-
-@pytest.mark.parametrize("keys", [[b"b", b"a"], [b"a", b"a"]])
-def test_entries_that_do_not_ascend_are_not_dropped(tmp_path: Path, keys: Sequence[bytes]) -> None:
-    """LMDB would skip them without an error."""
-    environment = folder_for_segments(tmp_path)
-
-    with pytest.raises(AssertionError, match="do not ascend"):
-        write_pairs(environment, [(key, b"") for key in keys])

@@ -1,0 +1,246 @@
+"""Laws of data files: LMDB reads them, and changes them, as files of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import lmdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from relstate.storage.segment.datafile import data_file
+from relstate.storage.segment.page import Pages
+from support.segments import Pair, pairs_of
+
+_PAGE = 4096
+# Around what a node of a leaf may take, and what fits one, two and more overflow pages.
+_LENGTHS = (
+    0,
+    1,
+    2,
+    7,
+    100,
+    1000,
+    1500,
+    2015,
+    2016,
+    2017,
+    2030,
+    4079,
+    4080,
+    4081,
+    8176,
+    8177,
+    20_000,
+)
+
+
+def entries_of(widths: list[tuple[int, int]]) -> list[Pair]:
+    """Return an entry for each (length of the key, length of the value), in key order."""
+    return [
+        (b"%04d" % number + b"k" * (key_length - 4), bytes([number % 251]) * value_length)
+        for number, (key_length, value_length) in enumerate(widths)
+    ]
+
+
+_WIDTHS = st.lists(
+    st.tuples(st.integers(4, 30) | st.sampled_from([4, 255, 510, 511]), st.sampled_from(_LENGTHS)),
+    max_size=80,
+)
+_EVEN = st.builds(
+    lambda width, count: [width] * count,
+    st.tuples(st.integers(4, 511), st.integers(0, 2100)),
+    st.integers(0, 300),
+)
+
+
+def arrays_of(pairs: list[Pair]) -> tuple[pa.Array, pa.Array]:
+    """Return the keys and the values of some entries."""
+    return (
+        pa.array([key for key, _ in pairs], pa.large_binary()),
+        pa.array([value for _, value in pairs], pa.large_binary()),
+    )
+
+
+def bytes_of(pairs: list[Pair]) -> bytes:
+    """Return the data file of some entries."""
+    return b"".join(map(bytes, data_file(*arrays_of(pairs), np.arange(len(pairs)))))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty folder."""
+    return tmp_path_factory.mktemp("files")
+
+
+@contextmanager
+def opened(path: Path, **options: Any) -> Iterator[lmdb.Environment]:
+    """Open a file by LMDB."""
+    with lmdb.open(
+        str(path), subdir=False, lock=False, map_size=64 << 20, lib_version=0, **options
+    ) as file:
+        yield file
+
+
+def written_by_lmdb(path: Path, pairs: list[Pair]) -> dict[str, int]:
+    """Let LMDB append some entries to a new file; return its figures."""
+    path.unlink(missing_ok=True)
+    with opened(path, sync=False) as file:
+        with file.begin(write=True) as transaction:
+            _, added = transaction.cursor().putmulti(pairs, append=True)
+            assert added == len(pairs)
+        return dict(file.stat())
+
+
+@given(_WIDTHS | _EVEN)
+@example([])
+@example([(511, 0)] * 57)
+@example([(511, 2100)] * 450)
+def test_lmdb_finds_just_the_entries(folder: Path, widths: list[tuple[int, int]]) -> None:
+    """Its cursor gives them forward, backward and from any key on; its figures are right."""
+    pairs = entries_of(widths)
+    path = folder / "file.lmdb"
+    path.write_bytes(bytes_of(pairs))
+
+    with opened(path, readonly=True) as file, file.begin() as transaction:
+        cursor = transaction.cursor()
+        assert list(cursor.iternext()) == pairs
+        assert list(transaction.cursor().iterprev()) == pairs[::-1]
+        for index, (key, value) in enumerate(pairs):
+            assert transaction.get(key) == value
+            after = pairs[index + 1] if index + 1 < len(pairs) else (b"", b"")
+            assert cursor.set_range(key + b"\0") == bool(after[0])
+            assert cursor.item() == after
+        assert cursor.set_range(b"") == bool(pairs)
+        figures = file.stat()
+        info = file.info()
+    assert figures["entries"] == len(pairs)
+    pages = 2 + sum(figures[f"{kind}_pages"] for kind in ("branch", "leaf", "overflow"))
+    assert path.stat().st_size == pages * _PAGE == (info["last_pgno"] + 1) * _PAGE
+    assert figures["psize"] == _PAGE
+
+
+@given(_WIDTHS | _EVEN)
+@example([(511, 0)] * 450)
+def test_leaves_are_as_full_as_those_of_lmdb(folder: Path, widths: list[tuple[int, int]]) -> None:
+    """What LMDB appends takes as many leaves and overflow pages, and no fewer branch pages."""
+    pairs = entries_of(widths)
+    theirs = written_by_lmdb(folder / "theirs.lmdb", pairs)
+    path = folder / "ours.lmdb"
+    path.write_bytes(bytes_of(pairs))
+
+    with opened(path, readonly=True) as file:
+        ours = file.stat()
+
+    for name in ("psize", "entries", "leaf_pages", "overflow_pages"):
+        assert ours[name] == theirs[name], name
+    assert ours["depth"] <= theirs["depth"]
+    assert ours["branch_pages"] <= theirs["branch_pages"]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_the_meta_pages_are_those_of_lmdb(folder: Path, count: int) -> None:
+    """Byte for byte but for the size of the map: so is what a tree of one page begins with."""
+    pairs = entries_of([(20, 30)] * count)
+    written_by_lmdb(folder / "theirs.lmdb", pairs)
+    theirs = bytearray((folder / "theirs.lmdb").read_bytes())
+    ours = bytearray(bytes_of(pairs))
+    if not count:
+        # LMDB commits nothing, so that its second meta page counts as no transaction.
+        ours[_PAGE + 144 : _PAGE + 152] = bytes(8)
+    for contents in (theirs, ours):
+        for start in (0, _PAGE):
+            contents[start + 32 : start + 40] = bytes(8)
+
+    assert len(ours) == max(len(theirs), 2 * _PAGE)
+    assert ours[: 2 * _PAGE + 16 * bool(count)] == theirs[: 2 * _PAGE + 16 * bool(count)]
+
+
+@given(_WIDTHS | _EVEN, st.randoms(use_true_random=False))
+@example([(511, 2100)] * 450, Random(0))
+def test_lmdb_copies_and_changes_the_file(
+    folder: Path, widths: list[tuple[int, int]], draw: Any
+) -> None:
+    """Its copy, which counts all pages, has the entries; so has the file after random changes."""
+    pairs = entries_of(widths)
+    path, copy = folder / "changed.lmdb", folder / "copy.lmdb"
+    path.write_bytes(bytes_of(pairs))
+    copy.unlink(missing_ok=True)
+    with opened(path, sync=False) as file:
+        file.copy(str(copy), compact=True)
+        expected = dict(pairs)
+        with file.begin(write=True) as transaction:
+            for key, value in draw.sample(pairs, len(pairs)):
+                match draw.randrange(4):
+                    case 0:
+                        assert transaction.delete(key)
+                        del expected[key]
+                    case 1:
+                        expected[key] = value[: len(value) // 2] + b"new"
+                        transaction.put(key, expected[key])
+                    case 2:
+                        expected[key[:-1] + b"\xff"] = value
+                        transaction.put(key[:-1] + b"\xff", value)
+        with file.begin() as transaction:
+            assert list(transaction.cursor()) == sorted(expected.items())
+    with opened(copy, readonly=True) as file, file.begin() as transaction:
+        assert list(transaction.cursor()) == pairs
+
+
+@given(_WIDTHS | _EVEN, st.integers(0, 2**32 - 1))
+def test_equal_entries_give_equal_bytes(widths: list[tuple[int, int]], seed: int) -> None:
+    """Whatever order they are given in, and what else is in their arrays."""
+    pairs = entries_of(widths)
+    shuffled = np.random.default_rng(seed).permutation(len(pairs))
+    mixed = [(b"", b"before"), *(pairs[index] for index in shuffled), (b"", b"after")]
+    keys, values = arrays_of(mixed)
+    order = np.argsort(shuffled) + 1
+
+    contents = b"".join(map(bytes, data_file(keys.slice(0), values.slice(0), order)))
+
+    assert contents == bytes_of(pairs)
+
+
+def test_many_pages_are_made_part_by_part(tmp_path: Path) -> None:
+    """No part has more than a few MiB, and they continue each other: LMDB reads all entries."""
+    pairs = entries_of(
+        [(4 + number % 40, _LENGTHS[number % len(_LENGTHS)]) for number in range(9000)]
+    )
+    keys, values = arrays_of(pairs)
+
+    parts = list(data_file(keys, values, np.arange(len(pairs))))
+
+    path = tmp_path / "file.lmdb"
+    path.write_bytes(b"".join(map(bytes, parts)))
+    assert path.stat().st_size > 16 << 20
+    assert max(len(part) for part in parts) < 4 << 20
+    with opened(path, readonly=True) as file, file.begin() as transaction:
+        assert list(transaction.cursor()) == pairs
+
+
+def test_entries_of_a_page_ascend_in_the_file() -> None:
+    """What a scan copies from neighbouring entries is in the order of the file."""
+    pairs = entries_of([(20, 10 + number % 30) for number in range(500)])
+    contents = np.frombuffer(bytes_of(pairs), np.uint8)
+
+    blocks = list(Pages(contents).blocks(None, None, 100))
+
+    assert [pair for block in pairs_of(blocks) for pair in block] == pairs
+    assert all((np.diff(block.value_starts) > 0).all() for block in blocks)
+
+
+@pytest.mark.parametrize("keys", [[b"b", b"a"], [b"a", b"a"]])
+@pytest.mark.parametrize("before", [0, 1, 1024, 3000])
+def test_entries_that_do_not_ascend_are_refused(keys: list[bytes], before: int) -> None:
+    """A search would not find them: on one page, on neighbours and in parts made apart."""
+    pairs = [*entries_of([(4, 2000)] * before), *((key, b"v" * 2000) for key in keys)]
+
+    with pytest.raises(AssertionError, match="do not ascend"):
+        bytes_of(pairs)
