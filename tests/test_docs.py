@@ -78,6 +78,8 @@ def test_the_format_s_example_is_what_is_written(tmp_path: Path) -> None:
 
         assert block.key(0) == _hex_of("\nkey" + example, "key")
         assert block.value_bytes()[0].as_py() == _hex_of("\nkey" + example, "value")
+        # Equal entries give equal files, on every machine.
+        assert f'"hash":"{segment.record.hash}"' in _FORMAT
 
 
 @pytest.mark.timeout(400)  # each starts a Spark of its own
