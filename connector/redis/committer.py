@@ -1,7 +1,8 @@
 """Commits: what clients changed becomes epochs, while they go on.
 
 Promises: one commit is made at a time, in another thread; all that changed meanwhile is the next.
-With ``always`` a commit begins as soon as there is something to commit. With ``everysec`` once a
+With ``always`` a commit begins as soon as there is something to commit; after a commit, once the
+clients that it answered have sent their next changes, if they do so soon. With ``everysec`` once a
 second, and sooner if much was changed; a commit that fails is tried again, and one that met a
 conflict is made over what the other writer committed.
 Does not know: sockets, commands.
@@ -11,9 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from typing import Protocol
 
 from relstate.storage import errors
 
@@ -24,7 +25,8 @@ _logger = logging.getLogger(__name__)
 
 _SECOND = 1.0
 _MOMENT = 0.0005
-_MOST_MOMENTS = 4
+# Those who were answered are waited for so long, in parts of the time that the last commit took.
+_GATHERING = 0.2
 # Under `everysec` so many changes are not kept waiting.
 _MOST_CHANGES = 50_000
 _MISCONF = (
@@ -37,17 +39,29 @@ _BROKEN = (
 )
 
 
+class Replies(Protocol):
+    """The replies that wait for commits."""
+
+    @property
+    def waiting_clients(self) -> int:
+        """The number of clients whose replies wait."""
+
+    def settle(self, number: int, error: str | None) -> None:
+        """Send the replies that waited for the batches up to a number, or the error instead."""
+
+
 class Committer:
     """Commits the batches of a keyspace, until an error that is not of the store.
 
-    ``committed`` is the number of the last batch that is durable. ``settled`` is called after each
-    commit with the number of the last batch that was decided, and the error it ended with.
+    ``committed`` is the number of the last batch that is durable.
     """
 
-    def __init__(self, service: Service, settled: Callable[[int, str | None], None]) -> None:
+    def __init__(self, service: Service, replies: Replies) -> None:
         self._service = service
         self._keyspace = service.keyspace
-        self._settled = settled
+        self._replies = replies
+        self._waited_clients = 0
+        self._commit_seconds = 0.0
         self._thread = ThreadPoolExecutor(1, "relstate-redis-commit")
         self._task: asyncio.Task[None] | None = None
         self._hurry = asyncio.Event()
@@ -66,7 +80,9 @@ class Committer:
         if self._task is None:
             if self._keyspace.has_changes:
                 self._task = asyncio.get_running_loop().create_task(self._run())
-        elif self.waits or self._keyspace.changes > _MOST_CHANGES:
+        elif self._keyspace.changes > _MOST_CHANGES or (
+            self.waits and self._replies.waiting_clients >= self._waited_clients
+        ):
             self._hurry.set()
 
     async def finish(self) -> None:
@@ -89,16 +105,14 @@ class Committer:
     async def _run(self) -> None:
         """Commit until there is nothing to commit."""
         try:
-            is_first = True
             while self._keyspace.has_changes:
                 if not self.waits:
-                    await self._pause()
-                elif not is_first:
-                    await self._gather()
-                is_first = False
+                    await self._pause(_SECOND)
                 self._keyspace.changes = 0
                 if not await self._commit(self._keyspace.seal()):
                     break
+                if self.waits:
+                    await self._gather()
         except Exception:
             _logger.exception("commits ended; nothing is written until the server is restarted")
             self._is_broken = True
@@ -106,24 +120,35 @@ class Committer:
         finally:
             self._task = None
 
-    async def _pause(self) -> None:
-        """Wait for a second, or until a commit is urgent."""
+    async def _pause(self, seconds: float) -> None:
+        """Wait for some time, or until a commit is urgent."""
         if self._is_finishing:
             return
         self._hurry.clear()
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._hurry.wait(), _SECOND)
+            await asyncio.wait_for(self._hurry.wait(), seconds)
 
     async def _gather(self) -> None:
-        """Wait for those who were just answered, as long as they go on changing things.
+        """Wait until as many clients wait as before the last commit ended, or no more come.
 
-        Otherwise half of the clients would wait for the commit of the others, and so on in turns.
+        Otherwise the first client that was answered would have a commit of its own, and all others
+        wait for it, and so on in turns.
         """
-        for _ in range(_MOST_MOMENTS):
-            before = self._keyspace.changes
-            await asyncio.sleep(_MOMENT)
-            if self._keyspace.changes == before:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._commit_seconds * _GATHERING
+        previous = -1
+        while (waiting := self._replies.waiting_clients) < self._waited_clients:
+            is_late = waiting == previous and loop.time() >= deadline
+            if is_late or self._is_finishing:
                 return
+            previous = waiting
+            await self._pause(_MOMENT)
+
+    def _settle(self, number: int, error: str | None) -> None:
+        """Send the replies that waited for the batches up to a number, or the error instead."""
+        self.committed = number
+        self._waited_clients = self._replies.waiting_clients
+        self._replies.settle(number, error)
 
     async def _commit(self, batch: Batch) -> bool:
         """Commit a batch and return True; return False if the server ends without it."""
@@ -135,7 +160,9 @@ class Committer:
                 if has_conflict:
                     self._keyspace.rebase(batch)
                     has_conflict = False
+                start = loop.time()
                 await loop.run_in_executor(self._thread, self._keyspace.tables.commit, batch)
+                self._commit_seconds = loop.time() - start
             except Exception as error:
                 _logger.warning("a commit failed: %s", error)
                 if is_promised and isinstance(error, errors.ConflictError):
@@ -147,14 +174,11 @@ class Committer:
                         return False
                     await asyncio.sleep(_SECOND)
                     continue
-                number = self._keyspace.forget()
-                self.committed = number
-                self._settled(number, _reply_to(error))
+                self._settle(self._keyspace.forget(), _reply_to(error))
             else:
                 self._service.write_error = None
                 self._keyspace.settle()
-                self.committed = batch.number
-                self._settled(batch.number, None)
+                self._settle(batch.number, None)
             return True
 
 

@@ -41,7 +41,7 @@ class Server:
         self.service = Service(keyspace, settings)
         self._clients: set[Client] = set()
         self._waiting: set[Client] = set()
-        self.committer = Committer(self.service, self._settle)
+        self.committer = Committer(self.service, self)
         self._server: asyncio.Server | None = None
         self._expiring: asyncio.Task[None] | None = None
 
@@ -80,8 +80,13 @@ class Server:
             for client in list(self._clients):
                 client.disconnect()
 
-    def _settle(self, number: int, error: str | None) -> None:
-        """Send what waited for the batches up to a number."""
+    @property
+    def waiting_clients(self) -> int:
+        """The number of clients whose replies wait for a commit."""
+        return len(self._waiting)
+
+    def settle(self, number: int, error: str | None) -> None:
+        """Send the replies that waited for the batches up to a number, or the error instead."""
         for client in list(self._waiting):
             client.settle(number, error)
 
