@@ -11,7 +11,7 @@ Does not know: tables and rows.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from operator import index
 
@@ -158,6 +158,21 @@ class Epochs:
         The indexes of the tables it writes change in the same epoch. The errors of
         `transaction.commit`, AppendOnlyError, CheckViolationError, UniqueViolationError.
         """
+        done, written = self.commit_uncompacted(proposal)
+        if written:
+            self._state = compaction.auto_compact(self.log, done.state, written)
+        return done
+
+    def auto_compact(self, table_ids: Collection[int]) -> None:
+        """Merge files of some tables where that is due. Errors are logged."""
+        if table_ids:
+            self._state = compaction.auto_compact(self.log, self.state, table_ids)
+
+    def commit_uncompacted(self, proposal: Proposal) -> tuple[CommitResult, frozenset[int]]:
+        """Commit a proposal as `commit` does, but merge no files.
+
+        Return also the ids of the tables whose files may have to be merged now.
+        """
         started = self.environment.monotonic()
         appends = AppendCheck(self.environment, proposal)
         constraints = ConstraintCheck(self.environment, proposal)
@@ -182,11 +197,8 @@ class Epochs:
         else:
             indexes.discard()
         self._state = done.state
-        added = (*proposal.segments, *indexes.segments)
-        if added and proposal.data_change:
-            tables = {table.table_id for record in added for table in record.tables}
-            self._state = compaction.auto_compact(self.log, done.state, tables)
-        return done
+        added = (*proposal.segments, *indexes.segments) if proposal.data_change else ()
+        return done, frozenset(table.table_id for record in added for table in record.tables)
 
     def segment_writer(self) -> SegmentWriter:
         """Return a writer of segments for the store."""

@@ -10,7 +10,7 @@ Does not know: Spark.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from .catalog_commit import check_storable
 from .epochs import Epochs, epoch_number
@@ -77,6 +77,17 @@ class Jobs:
         segments must not be discarded.
         """
         return self._epochs.commit(proposal)
+
+    def commit_uncompacted(self, proposal: Proposal) -> tuple[CommitResult, frozenset[int]]:
+        """Commit a proposal as `commit` does, but merge no files.
+
+        Return also the ids of the tables that `auto_compact` is to be called for, in any thread.
+        """
+        return self._epochs.commit_uncompacted(proposal)
+
+    def auto_compact(self, table_ids: Collection[int]) -> None:
+        """Merge files of some tables where that is due. Errors are logged."""
+        self._epochs.auto_compact(table_ids)
 
     def discard(self, segments: Sequence[SegmentRecord]) -> None:
         """Remove segments that no commit names: theirs was refused, by an error that says so.

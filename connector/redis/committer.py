@@ -1,6 +1,7 @@
 """Commits: what clients changed becomes epochs, while they go on.
 
 Promises: one commit is made at a time, in another thread; all that changed meanwhile is the next.
+Replies do not wait for compaction: files are merged in a thread of its own.
 With ``always`` a commit begins as soon as there is something to commit; after a commit, once the
 clients that it answered have sent their next changes, if they do so soon. With ``everysec`` once a
 second, and sooner if much was changed; a commit that fails is tried again, and one that met a
@@ -63,6 +64,8 @@ class Committer:
         self._waited_clients = 0
         self._commit_seconds = 0.0
         self._thread = ThreadPoolExecutor(1, "relstate-redis-commit")
+        self._compactor = ThreadPoolExecutor(1, "relstate-redis-compact")
+        self._compaction: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._hurry = asyncio.Event()
         self._is_finishing = self._is_broken = False
@@ -96,6 +99,7 @@ class Committer:
         if self._task is not None:
             await asyncio.wait([self._task])
         self._thread.shutdown()
+        self._compactor.shutdown()
         if self._keyspace.has_changes or self._keyspace.is_committing:
             raise errors.FilesystemError(
                 f"{self._keyspace.uncommitted_keys} keys were changed and could not be committed: "
@@ -144,6 +148,13 @@ class Committer:
             previous = waiting
             await self._pause(_MOMENT)
 
+    def _compact(self) -> None:
+        """Merge files while the next commits are made, unless that is under way."""
+        if self._compaction is None or self._compaction.done():
+            loop = asyncio.get_running_loop()
+            self._compaction = loop.run_in_executor(self._compactor, self._keyspace.tables.compact)
+            self._compaction.add_done_callback(_log_failure)
+
     def _settle(self, number: int, error: str | None) -> None:
         """Send the replies that waited for the batches up to a number, or the error instead."""
         self.committed = number
@@ -179,7 +190,14 @@ class Committer:
                 self._service.write_error = None
                 self._keyspace.settle()
                 self._settle(batch.number, None)
+                self._compact()
             return True
+
+
+def _log_failure(compaction: asyncio.Future[None]) -> None:
+    error = None if compaction.cancelled() else compaction.exception()
+    if error is not None:
+        _logger.error("files could not be merged: %s", error)
 
 
 def _reply_to(error: Exception) -> str:

@@ -126,7 +126,10 @@ class Batch:
 
 
 class StoredTables:
-    """The tables of a store. `read` and `keys` are called in one thread, `commit` in another."""
+    """The tables of a store.
+
+    `read` and `keys` are called in one thread, `commit` in another, `compact` in a third one.
+    """
 
     def __init__(self, store: Store) -> None:
         """SchemaError if a table of such a name has other columns."""
@@ -134,6 +137,8 @@ class StoredTables:
         self._tables: dict[int, Table] = {}
         self._seen: dict[int, int] = {}
         """By database the epoch up to which other writers' changes of its table are known."""
+        self._grown: frozenset[int] = frozenset()
+        """The ids of the tables whose files may have to be merged."""
         self._looked_at = 0
         self.refresh()
 
@@ -254,14 +259,21 @@ class StoredTables:
             reads=Reads(min(seen.values()), conflicts),
         )
         try:
-            epoch = store.jobs.commit(proposal).epoch
+            done, grown = store.jobs.commit_uncompacted(proposal)
         except errors.ConflictError:
             store.jobs.discard(segments)
             raise
-        self._seen.update(dict.fromkeys(batch.databases, epoch))
+        self._grown |= grown
+        self._seen.update(dict.fromkeys(batch.databases, done.epoch))
         for number, changes in batch.databases.items():
             if changes.is_deleted:
                 self._drop(number)
+
+    def compact(self) -> None:
+        """Merge files of the tables where that is due. Errors of the store are logged."""
+        # What a commit adds at the same time may be lost: the next one adds it again.
+        grown, self._grown = self._grown, frozenset()
+        self._store.jobs.auto_compact(grown)
 
     def _drop(self, number: int) -> None:
         """Drop the table of a database. It stays, empty, if that is not possible."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import hiredis
 import pytest
 
+from relstate.connector.redis import committer
 from relstate.connector.redis import tables as stored_tables
 from relstate.connector.redis.settings import Settings
 from relstate.storage import Store
 from relstate.storage.errors import FilesystemError
 from support.clock import ManualClock
-from support.redis_servers import Connection, Served, before_next_commit, rows, served
+from support.redis_servers import SECONDS, Connection, Served, before_next_commit, rows, served
 
 
 def test_the_data_are_rows(client: Connection, store: Store, clock: ManualClock) -> None:
@@ -338,3 +340,48 @@ def test_everysec_replies_before_the_commit(store: Store) -> None:
 def test_errors_are_replies(client: Connection) -> None:
     """Hiredis reads them as such."""
     assert isinstance(client("NOSUCH"), hiredis.ReplyError)
+
+
+def test_replies_do_not_wait_for_compaction(
+    server: Served, client: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files are merged beside the commits, one merge at a time; an error ends nothing."""
+    tables = server.server.service.keyspace.tables
+    started, may_end = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        started.set()
+        assert may_end.wait(SECONDS)
+        raise OSError("no merge")
+
+    monkeypatch.setattr(tables, "compact", wait)
+    for number in range(3):
+        assert client("SET", "a", number) == b"OK"
+    assert started.is_set()
+    may_end.set()
+    monkeypatch.undo()
+    assert client("SET", "a", "x") == b"OK"
+
+
+def test_files_are_merged(client: Connection, server: Served, store: Store) -> None:
+    """However many commits there are."""
+    for number in range(60):
+        client("SET", number, "x")
+
+    server.wait_until(lambda: len(store.state.segments) < 20)
+
+
+def test_clients_that_were_answered_share_the_next_commit(
+    server: Served, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them: the first does not get one of its own."""
+    monkeypatch.setattr(committer, "_GATHERING", 1e6)
+    clients = [server.connect() for _ in range(20)]
+    before = store.epoch
+    for number in range(10):
+        for client in clients:
+            client.send(["INCR", "n"])
+        assert max(client.reply() for client in clients) == 20 * (number + 1)
+
+    commits = [entry for entry in store.history() if entry.epoch > before]
+    assert sum(entry.operation == "redis" for entry in commits) <= 12
