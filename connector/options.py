@@ -1,7 +1,7 @@
 """The options of reads and writes through Spark, parsed from the text in which they arrive.
 
     read     path table versionAsOf timestampAsOf expiresBy columns where boundCondition timeZone
-             numPartitions
+             partialAggregate rowLimit numPartitions
     feed     path table readChangeFeed startingVersion startingTimestamp startingBoundInclusive
              endingVersion endingTimestamp endingBoundInclusive deduplicationMode computeUpdates
              columns timeZone numPartitions
@@ -33,6 +33,8 @@ from .duration import positive_seconds
 MAX_PARTITIONS = 32_768
 # The epoch of a read is named, but only because it was the latest: `db.table` sets it.
 FOLLOWS_LATEST = "followsLatest"
+PARTIAL_AGGREGATE = "partialAggregate"
+ROW_LIMIT = "rowLimit"
 
 _Parse: TypeAlias = Callable[[str], Any]
 _Check: TypeAlias = Callable[[Mapping[str, Any]], str | None]
@@ -48,6 +50,8 @@ class ReadOptions:
     ``version`` or ``time`` names the epoch; if both are None, it is the latest.
     ``where``: a SQL expression, None for all rows; local times in it are those of ``time_zone``.
     ``bound_condition``: a condition that `db.sql` has bound to the table's columns, as JSON.
+    ``partial_aggregate``, ``row_limit``: what the tasks add up for `db.sql`, or how many rows they
+    send, as JSON; None if they send all rows.
     ``expires_by``: rows that expire by this time are left out; None for the time of the read.
     """
 
@@ -61,6 +65,8 @@ class ReadOptions:
     time_zone: str = "UTC"
     expires_by: datetime | None = None
     bound_condition: str | None = None
+    partial_aggregate: str | None = None
+    row_limit: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +145,8 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         time_zone=values.get("timeZone", "UTC"),
         expires_by=_time(values, "expiresBy"),
         bound_condition=values.get("boundCondition"),
+        partial_aggregate=values.get(PARTIAL_AGGREGATE),
+        row_limit=values.get(ROW_LIMIT),
     )
 
 
@@ -452,7 +460,12 @@ _READ = _TABLE | {
     "numPartitions": _whole_number(1, MAX_PARTITIONS),
 }
 # Options that relstate sets on its own reads; they are not documented.
-_INTERNAL: dict[str, _Parse] = {"boundCondition": _text, FOLLOWS_LATEST: _boolean}
+_INTERNAL: dict[str, _Parse] = {
+    "boundCondition": _text,
+    FOLLOWS_LATEST: _boolean,
+    PARTIAL_AGGREGATE: _text,
+    ROW_LIMIT: _text,
+}
 _STREAM = _TABLE | {
     "patch": _boolean,
     "opColumn": _text,

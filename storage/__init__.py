@@ -4,14 +4,18 @@ Read in this order: store (the calls of users), jobs (those of Spark's driver an
 (the newest state, and the commit of the next), catalog (tables and indexes) and view_catalog; then
 the folders: log (how an epoch comes to be), segment (immutable files of sorted entries), table
 (what is visible of them, what is written), index (secondary indexes), codec (rows to bytes), schema
-(types and columns), predicate (the condition of a read), feed (what commits changed), maintenance
-(compaction and vacuum), figures (sizes, for people). read_plan carries a read to another process,
+(types and columns), predicate (the condition of a read), aggregate (what tasks add up), feed (what
+commits changed), maintenance (compaction and vacuum), figures (sizes, for people). read_plan
+carries a read to another process, aggregate_plan and limited_plan what a query does with its rows;
 check verifies a store; everything outside the process goes through environment.
 
 Promises: works without Spark. Does not know: Spark.
 """
 
 from . import figures
+from .aggregate.measure import Function as AggregateFunction
+from .aggregate.partial import PartialAggregate, measure_name
+from .aggregate_plan import AggregatePlan
 from .alteration import descriptions_of, is_wider
 from .catalog import new_table, replaced_tables
 from .check import Report
@@ -24,6 +28,7 @@ from .feed.feed_plan import FeedPlan, FeedSnapshot
 from .feed.planning import DEDUPLICATIONS
 from .index.layout import IndexDescription
 from .instant import iso_time, moment_of, parse_instant
+from .limited_plan import MOST_SORTED_ROWS, LimitedPlan, RowLimit, SortColumn
 from .location import local_folder
 from .log.entry import Entry, Transaction
 from .log.names import RESERVED_PREFIX, check_table_name
@@ -80,10 +85,13 @@ from .table.value import UPSERTS
 __all__ = [
     "CHANGE_TYPE",
     "DEDUPLICATIONS",
+    "MOST_SORTED_ROWS",
     "NEVER",
     "OP_COLUMN",
     "RESERVED_PREFIX",
     "UPSERTS",
+    "AggregateFunction",
+    "AggregatePlan",
     "CatalogView",
     "Change",
     "ChangeAction",
@@ -100,11 +108,13 @@ __all__ = [
     "KeyCodec",
     "KeyColumn",
     "Kind",
+    "LimitedPlan",
     "MomentRange",
     "NewProgress",
     "NewTable",
     "NewView",
     "Op",
+    "PartialAggregate",
     "Predicate",
     "Proposal",
     "ReadPlan",
@@ -115,9 +125,11 @@ __all__ = [
     "Report",
     "Row",
     "RowCodec",
+    "RowLimit",
     "SegmentRecord",
     "SegmentWriter",
     "Snapshot",
+    "SortColumn",
     "StateTable",
     "StorageTable",
     "Store",
@@ -151,6 +163,7 @@ __all__ = [
     "is_wider",
     "iso_time",
     "local_folder",
+    "measure_name",
     "moment_of",
     "new_table",
     "next_definition",

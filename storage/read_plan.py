@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import pyarrow as pa
 
@@ -104,6 +105,27 @@ class ReadPlan:
         """How many entries of the table's rows are stored, older versions and deletes too."""
         table_id = self.definition.table_id
         return sum(segment.record.rows(table_id) for segment in self.segments)
+
+    def rows_by_log(self) -> int | None:
+        """Return how many rows there are, from the log alone; None if files have to be read.
+
+        The log knows it where no file has a key of another one, nor deletes or what expires.
+        """
+        table_id = self.definition.table_id
+        statistics = sorted(
+            (
+                table
+                for s in self.segments
+                for table in s.record.tables
+                if table.table_id == table_id
+            ),
+            key=lambda table: table.first_key,
+        )
+        overlap = any(before.last_key >= after.first_key for before, after in pairwise(statistics))
+        is_plain = not any(table.deletes or table.expiring or table.parts for table in statistics)
+        if self.where is not None or self._encoding().has_parts or overlap or not is_plain:
+            return None
+        return sum(table.rows for table in statistics)
 
     def examined_bytes(self) -> int:
         """Return about how many stored bytes a read of the plan examines.

@@ -46,9 +46,10 @@ DOORS = (ENVIRONMENT_FILE, "connector/cli/surroundings.py")
 FLOORS = {
     "storage": (
         "errors", "notebook", "paths", "location", "environment", "syntax", "instant", "schema",
-        "codec", "predicate", "log", "segment", "table", "index", "read_plan", "feed",
-        "maintenance", "figures", "check", "alteration", "replacement", "epochs", "catalog_commit",
-        "catalog", "view_catalog", "snapshot", "rows", "writing", "documentwriter", "jobs", "store",
+        "codec", "predicate", "aggregate", "log", "segment", "table", "index", "read_plan",
+        "aggregate_plan", "limited_plan", "feed", "maintenance", "figures", "check", "alteration",
+        "replacement", "epochs", "catalog_commit", "catalog", "view_catalog", "snapshot", "rows",
+        "writing", "documentwriter", "jobs", "store",
     ),
     "connector": (
         "syntax", "", "sink", "source", "views/plan", "views/planner", "views/executor", "views",

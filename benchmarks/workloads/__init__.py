@@ -20,6 +20,7 @@ from .opening import opening
 from .redis import redis
 from .spark_scan import spark_scan
 from .spark_write import spark_write
+from .sql_aggregate import sql_aggregate
 from .sql_change import sql_change
 from .sql_lookup import sql_lookup
 from .table_scan import table_scan
@@ -50,6 +51,7 @@ WORKLOADS: Mapping[str, Workload] = {
     "spark-scan": spark_scan,
     "spark-write": spark_write,
     "sql-lookup": sql_lookup,
+    "sql-aggregate": sql_aggregate,
     "sql-change": sql_change,
     "micro-batch": microbatch,
     "upsert": upsert,

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import TypeAlias
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -40,12 +41,17 @@ from relstate.connector.types import (
     struct_type,
 )
 from relstate.storage import (
+    AggregatePlan,
     FeedPlan,
     FeedSnapshot,
+    LimitedPlan,
+    PartialAggregate,
     Predicate,
     ReadPlan,
+    RowLimit,
     Store,
     TableSchema,
+    arrow,
     cast,
     errors,
     feed_fields,
@@ -57,6 +63,8 @@ DRIVER_BYTES = 8 << 20
 PARTITION_BYTES = 32 << 20
 # So many keys, looked up singly, make a partition.
 PARTITION_POINTS = 4096
+
+Plan: TypeAlias = ReadPlan | AggregatePlan | LimitedPlan | FeedPlan | FeedSnapshot
 
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -85,13 +93,31 @@ def plan_reader(texts: Mapping[str, str], schema: StructType) -> TableReader:
         return _plan_feed_reader(feed_options(texts), schema)
     options = read_options(texts)
     plan = _plan(options)
+    if options.partial_aggregate is not None:
+        return _plan_aggregate_reader(options, plan, schema)
     columns = check_readable(plan.definition.schema, schema)
     names = tuple(column.name for column in columns)
     _check_columns(options.columns, names)
     plan = replace(plan, columns=names)
-    return TableReader(
-        plan, options.partitions or default_read_partitions(plan), arrow_schema_of(schema)
-    )
+    partitions = options.partitions or default_read_partitions(plan)
+    if options.row_limit is not None:
+        limit = RowLimit.from_json(options.row_limit, plan.definition.schema)
+        return TableReader(LimitedPlan(plan, limit), partitions, arrow_schema_of(schema))
+    return TableReader(plan, partitions, arrow_schema_of(schema))
+
+
+def _plan_aggregate_reader(options: ReadOptions, plan: ReadPlan, schema: StructType) -> TableReader:
+    """Return the reader of what tasks add up of a plan's rows, whose fields ``schema`` must be."""
+    text = options.partial_aggregate or ""
+    aggregate = PartialAggregate.from_json(text, plan.definition.schema)
+    fields = arrow_schema_of(schema)
+    if [field.type for field in fields] != [
+        arrow.arrow_type(field.type) for field in aggregate.fields
+    ]:
+        raise errors.OptionError("the schema given is not that of the partial aggregate")
+    added_up = AggregatePlan.of(plan, aggregate)
+    partitions = options.partitions or default_read_partitions(added_up.plan)
+    return TableReader(added_up, partitions, fields)
 
 
 def _schema_of(texts: Mapping[str, str]) -> StructType:
@@ -137,7 +163,7 @@ class VnodePartition(InputPartition):
 class TableReader(DataSourceReader):
     """Reads one plan, in ``partitions``, as batches of ``schema``. Pickled to the tasks."""
 
-    def __init__(self, plan: ReadPlan | FeedPlan, partitions: int, schema: pa.Schema) -> None:
+    def __init__(self, plan: Plan, partitions: int, schema: pa.Schema) -> None:
         self._plan = plan
         self._partitions = partitions
         self._schema = schema
@@ -153,7 +179,9 @@ class TableReader(DataSourceReader):
 
 
 def batches_of(
-    plan: ReadPlan | FeedPlan | FeedSnapshot, vnodes: tuple[range, ...], schema: pa.Schema
+    plan: Plan,
+    vnodes: tuple[range, ...],
+    schema: pa.Schema,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a plan in some vnodes to Spark, as batches of ``schema``."""
     return strip_tracebacks(_in_schema(batch, schema) for batch in plan.read(vnodes))

@@ -37,12 +37,13 @@ from .ddl_run import DdlRunner
 from .debezium import UNAVAILABLE, debezium
 from .dml import DmlStatement
 from .dml_run import DmlRunner
+from .explain import EXPLAIN_SCHEMA, explain_rows
 from .frame_query import query_of
 from .frame_write import Mode, write_frame
 from .maintenance import maintain
 from .maintenance_run import MaintenanceRunner
 from .maintenance_statements import MaintenanceStatement
-from .query_reader import EXPLAIN_SCHEMA, QueryReader, explain_rows
+from .query_reader import QueryReader
 from .show import ShowStatement
 from .show_run import show
 from .statement import Explain, ExplainChange, Query, parse_statement
@@ -398,8 +399,8 @@ class Database:
 
     def _explain(self, text: str, mode: str) -> DataFrame:
         reader = QueryReader(self._spark, self._store)
-        query = reader.plan(text)
-        return self._rows(explain_rows(query, reader.frame(query), mode), EXPLAIN_SCHEMA)
+        query, frame = reader.settled_frame(reader.plan(text))
+        return self._rows(explain_rows(query, frame, mode), EXPLAIN_SCHEMA)
 
     def _rows(self, rows: list[tuple[Any, ...]], schema: str) -> DataFrame:
         return self._spark.createDataFrame(rows, schema)

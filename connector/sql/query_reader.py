@@ -16,17 +16,21 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql.types import StructType
 from sqlglot import exp
 
 from relstate.connector.analysis_error import in_names_of_query
 from relstate.connector.failure import unwrap_errors
-from relstate.connector.options import FOLLOWS_LATEST
-from relstate.connector.source.read import DRIVER_BYTES, default_read_partitions
+from relstate.connector.options import FOLLOWS_LATEST, PARTIAL_AGGREGATE, ROW_LIMIT
+from relstate.connector.source.read import DRIVER_BYTES
 from relstate.connector.syntax.parsed_query import AsOf, ChangeFeed, ParsedQuery, TableReference
-from relstate.connector.syntax.tree import Tree, conjunction, text_of
-from relstate.connector.types import named_columns, passes_as_is, struct_type
+from relstate.connector.syntax.tree import Tree
+from relstate.connector.types import named_columns, passes_as_is, struct_of, struct_type
 from relstate.storage import (
+    AggregatePlan,
+    LimitedPlan,
     Predicate,
     ReadPlan,
     Store,
@@ -37,10 +41,14 @@ from relstate.storage import (
 )
 
 from .pruning import pruning_conjuncts
+from .pushed_aggregate import PushedAggregate, PushRules, pushed_aggregate
+from .pushed_limit import PushedLimit, pushed_limit
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_CONDITION = 1 << 20
 _MOST_LOOKUPS = 64
+# Rows of a LIMIT that the driver reads, without a condition.
+_MOST_LIMITED = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +65,8 @@ class Relation:
 
     ``conjuncts``: the conditions of the query that the read evaluates, ``where`` all of them, None
     if there are none. ``is_pinned``: the query names its epoch. ``lookup``: how its rows are looked
-    up by those of others; None if it is read by itself.
+    up by those of others; None if it is read by itself. ``aggregate``: what the tasks add up; None
+    if they send the rows. ``limit``: how many rows they send at most; None if all.
     """
 
     reference: TableReference
@@ -66,11 +75,22 @@ class Relation:
     where: Predicate | None
     is_pinned: bool
     lookup: RelationLookup | None = None
+    aggregate: PushedAggregate | None = None
+    limit: PushedLimit | None = None
 
     @property
     def read(self) -> ReadPlan:
         """The plan with its condition."""
-        return replace(self.plan, where=self.where)
+        where = self.where if self.limit is None else self.limit.where
+        return replace(self.plan, where=where)
+
+    @property
+    def aggregate_plan(self) -> AggregatePlan | None:
+        """What the tasks add up, and of which rows."""
+        if self.aggregate is None:
+            return None
+        plan = replace(self.plan, where=self.aggregate.where)
+        return AggregatePlan.of(plan, self.aggregate.aggregate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +145,11 @@ class Session:
             and not self._is("spark.sql.parser.escapedStringLiterals", "false")
             and not self._is("spark.sql.ansi.doubleQuotedIdentifiers", "false")
         )
+
+    @cached_property
+    def divides_decimals(self) -> bool:
+        """Whether quotients of decimals have the digits that they have by default."""
+        return self._is("spark.sql.decimalOperations.allowPrecisionLoss", "true")
 
     def _is(self, name: str, default: str) -> bool:
         return str(self.spark.conf.get(name, default)).lower() == "true"
@@ -183,6 +208,7 @@ class QueryReader:
             for reference, plan, condition in zip(references, plans, conditions, strict=True)
         )
         _check_row_ids(query, relations, has_target=target is not None)
+        relations = tuple(self._pushed(query, relation) for relation in relations)
         return PlannedQuery(query, self.epoch, relations, query.change_feeds())
 
     def frame(
@@ -192,14 +218,31 @@ class QueryReader:
 
         ``given``: relations of the query that are not tables of the store, by their names in it.
         """
+        return self.settled_frame(planned, given)[1]
+
+    def settled_frame(
+        self, planned: PlannedQuery, given: Mapping[str, DataFrame] | None = None
+    ) -> tuple[PlannedQuery, DataFrame]:
+        """Return a planned query and its rows, as `frame`.
+
+        Tasks add up rows only if the query then has the columns that Spark gives it as written.
+        """
+        plain = _without_aggregates(planned)
         with in_names_of_query(_columns_of(planned), list(self._state.table_ids)):
-            return self._spark_frame(planned, given or {})
+            rows = self._spark_frame(plain, given or {})
+            if plain is planned:
+                return planned, rows
+            try:
+                added_up = self._spark_frame(planned, given or {})
+                if added_up.columns != rows.columns:
+                    added_up = added_up.toDF(*rows.columns)
+                agrees = added_up.schema == rows.schema
+            except AnalysisException:
+                agrees = False
+        return (planned, added_up) if agrees else (plain, rows)
 
     def _spark_frame(self, planned: PlannedQuery, given: Mapping[str, DataFrame]) -> DataFrame:
-        rows = [
-            (relation.reference, self.relation(relation.plan, relation.where))
-            for relation in planned.relations
-        ]
+        rows = [(relation.reference, self._relation(relation)) for relation in planned.relations]
         rows += [(feed.reference, self._feed(feed)) for feed in planned.feeds]
         others = planned.query.table_references(lambda name, as_of: name in given)
         rows += [(reference, given[reference.name]) for reference in others]
@@ -210,7 +253,36 @@ class QueryReader:
             f"relation_{number}": frame for number, (_, frame) in enumerate(rows)
         }
         references = [reference for reference, _ in rows]
-        return self._spark.sql(planned.query.replaced(references, list(frames)), **frames)
+        edits = [edit for r in planned.relations if r.aggregate for edit in r.aggregate.edits]
+        return self._spark.sql(planned.query.replaced(references, list(frames), edits), **frames)
+
+    def _relation(self, relation: Relation) -> DataFrame:
+        if relation.limit is not None:
+            return self._limited(relation.read, relation.limit)
+        pushed = relation.aggregate
+        if pushed is None:
+            return self.relation(relation.plan, relation.where)
+        schema = struct_of(pushed.aggregate.fields)
+        plan = relation.aggregate_plan
+        known = None if plan is None else plan.known()
+        if known is not None:
+            return self._spark.createDataFrame(known, schema)
+        reader = self._reader(relation.plan, schema)
+        reader = reader.option(PARTIAL_AGGREGATE, pushed.aggregate.json)
+        return self._load(reader, pushed.where)
+
+    def _limited(self, read: ReadPlan, pushed: PushedLimit) -> DataFrame:
+        """Return the first rows of a table, read here and now if nothing needs to be searched."""
+        if is_limited_on_driver(read, pushed):
+            limited = LimitedPlan(read, pushed.limit)
+            return self._local(limited.read((range(read.vnode_count),)), read)
+        reader = self._reader(read).option(ROW_LIMIT, pushed.limit.json)
+        return self._load(reader, pushed.where)
+
+    def _local(self, batches: Iterable[pa.RecordBatch], read: ReadPlan) -> DataFrame:
+        schema = struct_type(named_columns(read.definition.schema, read.columns))
+        rows = pa.Table.from_batches(batches, read.arrow_schema())
+        return self._spark.createDataFrame(rows, schema)
 
     def _feed(self, feed: ChangeFeed) -> DataFrame:
         """Return the changes that a call of ``table_changes`` names, up to the query's epoch."""
@@ -244,20 +316,22 @@ class QueryReader:
         """
         read = replace(plan, where=where)
         if is_read_on_driver(read):
-            schema = struct_type(named_columns(plan.definition.schema, plan.columns))
-            return self._spark.createDataFrame(_rows_of(read), schema)
+            return self._local(read.read((range(read.vnode_count),)), read)
         return self.source(plan, where)
 
     def source(self, plan: ReadPlan, where: Predicate | None = None) -> DataFrame:
         """Return a table as a relation that reads it when it is used."""
-        reader = self._reader(plan)
+        return self._load(self._reader(plan), where)
+
+    def _load(self, reader: DataFrameReader, where: Predicate | None) -> DataFrame:
         if where is not None:
             reader = reader.option("boundCondition", where.json)
         with unwrap_errors():
             return reader.load(self._store.path)
 
-    def _reader(self, plan: ReadPlan) -> DataFrameReader:
-        schema = struct_type(named_columns(plan.definition.schema, plan.columns))
+    def _reader(self, plan: ReadPlan, schema: StructType | None = None) -> DataFrameReader:
+        """Return a reader of a table; ``schema``: by default of the plan's columns."""
+        schema = schema or struct_type(named_columns(plan.definition.schema, plan.columns))
         reader = self._spark.read.format("relstate").schema(schema)
         reader = reader.options(table=plan.definition.name, versionAsOf=plan.epoch)
         # The latest epoch is named too, so that all references read the same one. The time for
@@ -302,6 +376,27 @@ class QueryReader:
             return self._store.read_plan(self._store.state_at(epoch).name_of(table_id), epoch=epoch)
         return self._store.read_plan(reference.name, epoch=self.epoch, time=self._time)
 
+    # What more the reads do
+
+    def _pushed(self, query: ParsedQuery, relation: Relation) -> Relation:
+        """Return a relation with what its tasks add up, or its limit, if it is large."""
+        if not self._session.reads_conditions:
+            return relation
+        rules = PushRules(self._session.time_zone, self._session.divides_decimals)
+        plan, reference = relation.plan, relation.reference
+        aggregate = pushed_aggregate(query, reference, plan, rules)
+        limit = pushed_limit(query, reference, plan.definition.schema, rules.time_zone)
+        pushed = aggregate or limit
+        if pushed is None or is_read_on_driver(relation.read):
+            return relation
+        if pushed.where is not None and len(pushed.where.json) > _MOST_CONDITION:
+            return relation
+        relation = replace(relation, aggregate=aggregate, limit=limit)
+        added_up = relation.aggregate_plan
+        if added_up is not None and not added_up.pays():
+            return replace(relation, aggregate=None)
+        return relation
+
     # Which rows
 
     def _conditions(
@@ -341,6 +436,14 @@ class QueryReader:
         return tuple(tree for tree, _ in accepted), where
 
 
+def _without_aggregates(planned: PlannedQuery) -> PlannedQuery:
+    """Return a query of which no task adds up rows; itself if none does."""
+    if not any(relation.aggregate for relation in planned.relations):
+        return planned
+    relations = tuple(replace(relation, aggregate=None) for relation in planned.relations)
+    return replace(planned, relations=relations)
+
+
 def _columns_of(planned: PlannedQuery) -> dict[str, list[str]]:
     """Return the names of the columns of each table of a query, by its name."""
     definitions = [relation.plan.definition for relation in planned.relations]
@@ -362,8 +465,7 @@ def _parsed(text: str) -> ParsedQuery:
 
 def is_read_on_driver(read: ReadPlan) -> bool:
     """Return whether a read is of little, and of types that Spark takes as they are."""
-    columns = named_columns(read.definition.schema, read.columns)
-    if not all(passes_as_is(column.type) for column in columns):
+    if not _passes_as_is(read):
         return False
     if read.examined_bytes() <= DRIVER_BYTES:
         return True
@@ -371,9 +473,15 @@ def is_read_on_driver(read: ReadPlan) -> bool:
     return pruning.ranges == 0 and pruning.points <= _MOST_LOOKUPS
 
 
-def _rows_of(read: ReadPlan) -> pa.Table:
-    everything = (range(read.vnode_count),)
-    return pa.Table.from_batches(read.read(everything), read.arrow_schema())
+def _passes_as_is(read: ReadPlan) -> bool:
+    columns = named_columns(read.definition.schema, read.columns)
+    return all(passes_as_is(column.type) for column in columns)
+
+
+def is_limited_on_driver(read: ReadPlan, pushed: PushedLimit) -> bool:
+    """Return whether the first rows of a read are few, of no order, and the first that come."""
+    is_simple = read.where is None and not pushed.limit.order and _passes_as_is(read)
+    return is_simple and pushed.limit.rows <= _MOST_LIMITED
 
 
 def _with_columns(plan: ReadPlan, query: ParsedQuery, *, is_target: bool) -> ReadPlan:
@@ -468,58 +576,3 @@ def _stale_input(store: Store, state: StoreState, view_id: int, epoch: int) -> i
         if seen > last or any(store.jobs.data_epochs(table_id, seen, last)):
             return view_id
     return None
-
-
-# --- EXPLAIN -------------------------------------------------------------------------------------
-
-
-EXPLAIN_SCHEMA = (
-    "relation STRING, epoch BIGINT, vnodes INT, partitions INT, points BIGINT, ranges BIGINT, "
-    "columns ARRAY<STRING>, where STRING, index STRING, plan STRING"
-)
-
-
-def explain_rows(query: PlannedQuery, frame: DataFrame, mode: str) -> list[tuple[Any, ...]]:
-    """Return a row for each reference, with columns as in ``EXPLAIN_SCHEMA``, then Spark's plan.
-
-    ``partitions`` is 0 for what the driver reads by itself.
-    ``points`` and ``ranges`` are NULL where every key is read; ``index`` is the name of the index
-    in which the points were found, NULL if none was used. Of rows that are looked up by those of
-    others, only how many there are is unknown: ``points`` and ``partitions`` are NULL.
-    """
-    rows = [_explain_row(relation) for relation in query.relations]
-    return [*rows, (*(None,) * 9, _spark_plan(frame, mode))]
-
-
-def _explain_row(relation: Relation) -> tuple[Any, ...]:
-    plan = relation.read
-    if relation.lookup is not None:
-        lookup, count = relation.lookup, plan.vnode_count
-        columns = list(plan.columns or ())
-        name = plan.definition.name
-        where, index = lookup.condition, lookup.index
-        return name, plan.epoch, count, None, None, 0, columns, where, index, None
-    pruning = plan.pruning()
-    reads_all = pruning.ranges is None
-    return (
-        plan.definition.name,
-        plan.epoch,
-        pruning.vnodes,
-        0 if is_read_on_driver(plan) else len(plan.partitions(default_read_partitions(plan))),
-        None if reads_all else pruning.points,
-        pruning.ranges,
-        list(pruning.columns),
-        text_of(conjunction(relation.conjuncts)) if relation.conjuncts else None,
-        pruning.index,
-        None,
-    )
-
-
-def _spark_plan(frame: DataFrame, mode: str) -> str:
-    plan: Any = getattr(frame, "_jdf", None)
-    if plan is None:
-        # Spark Connect explains through a call of its own.
-        connect: Any = frame
-        return str(connect._explain_string(mode=mode))
-    jvm: Any = frame.sparkSession._jvm
-    return str(jvm.PythonSQLUtils.explainString(plan.queryExecution(), mode))

@@ -77,6 +77,15 @@ class ChangeFeed:
     reference: TableReference
 
 
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A change of a text: what is at ``[start, end)`` becomes another text."""
+
+    start: int
+    end: int
+    text: str
+
+
 IsTable: TypeAlias = Callable[[str, AsOf | None], bool]
 
 
@@ -188,15 +197,26 @@ class ParsedQuery:
             for column in self.tree.find_all(exp.Column)
         )
 
-    def replaced(self, references: Sequence[TableReference], names: Sequence[str]) -> str:
-        """Return a template for ``str.format`` in which references are the fields ``names``."""
+    def replaced(
+        self,
+        references: Sequence[TableReference],
+        names: Sequence[str],
+        edits: Sequence[Edit] = (),
+    ) -> str:
+        """Return a template for ``str.format`` in which references are the fields ``names``.
+
+        ``edits``: other changes of the text, which do not overlap.
+        """
+        changes = [Edit(edit.start, edit.end, _escaped(edit.text)) for edit in edits]
+        for reference, name in zip(references, names, strict=True):
+            alias = f" AS {_escaped(quoted(reference.name))}" if reference.needs_alias else ""
+            changes.append(Edit(reference.start, reference.end, "{" + name + "}" + alias))
         parts: list[str] = []
-        starts = [0, *(reference.end for reference in references)]
-        for reference, name, start in zip(references, names, starts[:-1], strict=True):
-            parts += [_escaped(self.text[start : reference.start]), "{" + name + "}"]
-            if reference.needs_alias:
-                parts += [" AS ", _escaped(quoted(reference.name))]
-        return "".join([*parts, _escaped(self.text[starts[-1] :])])
+        end = 0
+        for change in sorted(changes, key=lambda change: change.start):
+            parts += [_escaped(self.text[end : change.start]), change.text]
+            end = change.end
+        return "".join([*parts, _escaped(self.text[end:])])
 
     def _reads_unnamed_columns(self, words: Collection[str]) -> bool:
         quoted_names = (

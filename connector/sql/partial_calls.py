@@ -1,0 +1,139 @@
+"""Calls of aggregate functions as measures of partial rows, and what Spark computes of these.
+
+Promises: the text that stands for a call has the call's type and, for whole numbers and decimals,
+its value bit for bit; Spark's own functions add up, so that a sum that overflows is Spark's error.
+Does not know: where in a query a call stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from relstate.connector.syntax.tree import Tree, without_parentheses
+from relstate.storage import (
+    AggregateFunction,
+    PartialAggregate,
+    TableSchema,
+    errors,
+    measure_name,
+    types,
+)
+
+_WHOLE = (types.TinyInt, types.SmallInt, types.Int, types.BigInt)
+_FLOATS = (types.Float, types.Double)
+_DECIMAL_DIGITS = 38
+# How many digits a sum and an average have more than their values.
+_SUM_DIGITS, _AVERAGE_DIGITS = 10, 4
+_MOST_ROWS = 10**_SUM_DIGITS
+
+
+@dataclass
+class PartialCalls:
+    """The measures that the calls of one SELECT need, each once, and the columns of its groups.
+
+    ``rows``: more than the table has. ``divides_decimals``: whether decimals divide as by default.
+    """
+
+    schema: TableSchema
+    rows: int
+    divides_decimals: bool
+    group: list[str] = field(default_factory=list)
+    _measures: list[tuple[AggregateFunction, str]] = field(default_factory=list)
+
+    def add_group(self, name: str) -> None:
+        """Group by a column too."""
+        if name not in self.group:
+            self.group.append(name)
+
+    def aggregate(self) -> PartialAggregate:
+        """Return what the tasks add up. UnsupportedTypeError, SchemaError if they cannot."""
+        return PartialAggregate.of(self.schema, self.group, self._measures)
+
+    def text_of(self, call: Tree, column: str | None) -> str | None:
+        """Return what stands for a call over a column, None for ``*``; None if it is not known."""
+        if column is None:
+            rows = self._measure(AggregateFunction.ROWS, "")
+            return f"coalesce(sum({rows}), 0L)"
+        match call:
+            case exp.Count():
+                count = self._measure(AggregateFunction.COUNT, column)
+                return f"coalesce(sum({count}), 0L)"
+            case exp.Min():
+                return f"min({self._measure(AggregateFunction.MIN, column)})"
+            case exp.Max():
+                return f"max({self._measure(AggregateFunction.MAX, column)})"
+            case exp.Sum():
+                return self._sum(column)
+            case exp.Avg():
+                return self._average(column)
+        return None
+
+    def _sum(self, column: str) -> str | None:
+        match self.schema.column(column).type:
+            case types.Decimal(precision, scale):
+                total = self._decimal_sum(column)
+                return f"CAST({total} AS DECIMAL({precision + _SUM_DIGITS}, {scale}))"
+        return f"sum({self._measure(AggregateFunction.SUM, column)})"
+
+    def _decimal_sum(self, column: str) -> str:
+        # So few rows that neither the cast nor a sum in a task can overflow.
+        if self.rows >= _MOST_ROWS:
+            raise errors.UnsupportedTypeError("a sum of decimals over so many rows may overflow")
+        return f"sum({self._measure(AggregateFunction.SUM, column)})"
+
+    def _average(self, column: str) -> str | None:
+        data_type = self.schema.column(column).type
+        if isinstance(data_type, types.Decimal):
+            return self._decimal_average(column, data_type)
+        is_float = isinstance(data_type, _FLOATS)
+        function = AggregateFunction.SUM if is_float else AggregateFunction.FLOAT_SUM
+        total = self._measure(function, column)
+        count = self._measure(AggregateFunction.COUNT, column)
+        return f"(sum({total}) / nullif(sum({count}), 0L))"
+
+    def _decimal_average(self, column: str, data_type: types.Decimal) -> str | None:
+        """Return the quotient in the steps in which Spark computes it.
+
+        Spark rounds it twice, first to 38 digits. Here it is first rounded to fewer digits, but
+        enough of them that no quotient of such sums lies so near to the middle of two results.
+        """
+        digits = len(str(self.rows))
+        precision, scale = data_type.precision, data_type.scale
+        if not self.divides_decimals or precision + 2 * digits > _DECIMAL_DIGITS - 6:
+            return None
+        total = f"CAST({self._decimal_sum(column)} AS DECIMAL({precision + digits}, {scale}))"
+        count = f"sum({self._measure(AggregateFunction.COUNT, column)})"
+        quotient = f"{total} / CAST(nullif({count}, 0L) AS DECIMAL(20, 0))"
+        result = f"DECIMAL({precision + _AVERAGE_DIGITS}, {scale + _AVERAGE_DIGITS})"
+        return f"CAST({quotient} AS {result})"
+
+    def _measure(self, function: AggregateFunction, column: str) -> str:
+        measure = (function, column)
+        if measure not in self._measures:
+            self._measures.append(measure)
+        return measure_name(self._measures.index(measure))
+
+
+def argument_of(call: Tree) -> Tree | None:
+    """Return the one argument of a call; None if it has another number."""
+    if call.expressions:
+        return None
+    argument: Tree | None = call.this
+    return None if argument is None else without_parentheses(argument)
+
+
+def distinct_arguments(call: Tree) -> Sequence[Tree] | None:
+    """Return the arguments of a call with DISTINCT; None if it has none."""
+    arguments: Sequence[Tree] | None = None
+    if isinstance(call.this, exp.Distinct) and not call.this.args.get("on"):
+        arguments = call.this.expressions
+    return arguments
+
+
+def counts_rows(call: Tree) -> bool:
+    """Return whether a call is ``count(*)`` or the count of a constant."""
+    argument = argument_of(call) if isinstance(call, exp.Count) else None
+    return isinstance(argument, exp.Star | exp.Literal | exp.Boolean)

@@ -1,0 +1,234 @@
+"""Aggregates of a query that the tasks which read a table compute in part.
+
+A SELECT over one table of the store becomes the same SELECT over partial rows: its calls of
+aggregate functions add up the measures of the partial rows, its WHERE is evaluated by the read,
+and everything else of its text stays. That is possible wherever
+
+- its FROM is the table and nothing else, and no part of it is a query;
+- its WHERE, if it has one, is a condition that a read can evaluate as a whole;
+- its calls are known, over columns; what is outside of them names only columns that rows can be
+  grouped by, and has no other functions than some that are known not to aggregate.
+
+Spark groups the partial rows again, by whatever the SELECT says: so ROLLUP, expressions and
+DISTINCT calls keep their meaning, whose columns all belong to the groups of the partial rows.
+
+Does not know: whether Spark agrees, which is asked for the type of every column of the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlglot import TokenType, exp
+
+from relstate.connector.syntax.parsed_query import Edit, ParsedQuery, TableReference
+from relstate.connector.syntax.tree import Tree, text_of
+from relstate.storage import (
+    PartialAggregate,
+    Predicate,
+    ReadPlan,
+    TableSchema,
+    errors,
+    syntax,
+)
+
+from .partial_calls import PartialCalls, argument_of, counts_rows, distinct_arguments
+from .single_table import NotPushedError, check_qualifier, is_plain, select_over, whole_condition
+
+_CLAUSES = frozenset(
+    {"expressions", "from_", "where", "group", "having", "order", "limit", "offset", "distinct"}
+)
+_CALLS = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
+_ENDS_OF_WHERE = (
+    TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET,
+    TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT,
+)  # fmt: skip
+_DEPTH = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
+
+
+@dataclass(frozen=True, slots=True)
+class PushedAggregate:
+    """What tasks add up for one reference, and how the text of the query changes for it.
+
+    ``where``: the rows that they add up, None for all. ``description``: what EXPLAIN shows.
+    """
+
+    aggregate: PartialAggregate
+    where: Predicate | None
+    edits: tuple[Edit, ...]
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class PushRules:
+    """What of the session decides whether an aggregate is pushed."""
+
+    time_zone: str
+    divides_decimals: bool
+
+
+def pushed_aggregate(
+    query: ParsedQuery, reference: TableReference, plan: ReadPlan, rules: PushRules
+) -> PushedAggregate | None:
+    """Return what the tasks that read a reference add up; None if they send its rows."""
+    select = select_over(reference, _CLAUSES)
+    if query.has_pipes or select is None:
+        return None
+    try:
+        return _Selection(query, reference, select, plan, rules).pushed()
+    except (
+        NotPushedError,
+        errors.SchemaError,
+        errors.SchemaMismatchError,
+        errors.UnsupportedExpressionError,
+        errors.UnsupportedTypeError,
+    ):
+        return None
+
+
+class _Selection:
+    """One SELECT, taken apart."""
+
+    def __init__(
+        self,
+        query: ParsedQuery,
+        reference: TableReference,
+        select: exp.Select,
+        plan: ReadPlan,
+        rules: PushRules,
+    ) -> None:
+        self._query = query
+        self._reference = reference
+        self._select = select
+        self._rules = rules
+        self._schema: TableSchema = plan.definition.schema
+        self._columns = {column.name.lower(): column.name for column in self._schema.columns}
+        self._aliases = {
+            item.alias.lower(): item.this
+            for item in select.expressions
+            if isinstance(item, exp.Alias)
+        }
+        self._calls = PartialCalls(self._schema, plan.stored_rows + 1, rules.divides_decimals)
+
+    def pushed(self) -> PushedAggregate:
+        """Return what is pushed. NotPushedError, SchemaError and others if nothing can be."""
+        alias, zone = self._reference.alias, self._rules.time_zone
+        where = whole_condition(self._select, alias, self._schema, zone)
+        calls = list(self._outer_calls())
+        edits = [edit for call in calls if (edit := self._edit(call)) is not None]
+        is_grouped = bool(calls or self._select.args.get("group"))
+        if not is_grouped and not self._select.args.get("distinct"):
+            raise NotPushedError
+        aggregate = self._calls.aggregate()
+        keys = {column.name for column in self._schema.key_columns}
+        if keys <= set(aggregate.group):
+            # Each row is a group.
+            raise NotPushedError
+        if where is not None:
+            edits.append(self._where_edit())
+        return PushedAggregate(aggregate, where, tuple(edits), self._description(calls))
+
+    def _description(self, calls: Sequence[Tree]) -> str:
+        texts = list(dict.fromkeys(text_of(call) for call in calls)) or ["DISTINCT"]
+        group = ", ".join(self._calls.group)
+        return ", ".join(texts) + (f" BY {group}" if group else "")
+
+    # WHERE
+
+    def _where_edit(self) -> Edit:
+        tokens = [token for token in self._query.tokens if token.start >= self._reference.end]
+        starts = (i for i, token in enumerate(tokens) if token.token_type is TokenType.WHERE)
+        start = next(starts, None)
+        if start is None:
+            raise NotPushedError
+        stop, depth = start + 1, 0
+        while stop < len(tokens):
+            depth += _DEPTH.get(tokens[stop].token_type, 0)
+            if depth < 0 or (depth == 0 and tokens[stop].token_type in _ENDS_OF_WHERE):
+                break
+            stop += 1
+        begin, end = tokens[start].start, tokens[stop - 1].end + 1
+        condition = self._query.text[tokens[start].end + 1 : end]
+        if syntax.parse_condition(condition) != self._select.args["where"].this:
+            raise NotPushedError
+        return Edit(begin, end, "")
+
+    # Calls, and what is outside of them
+
+    def _outer_calls(self) -> Iterator[Tree]:
+        """Yield the calls; add the columns outside of them to the groups."""
+        select = self._select
+        pending: list[Tree | None] = [
+            *select.expressions,
+            *(select.args.get(name) for name in ("group", "having", "order", "limit", "offset")),
+        ]
+        while pending:
+            node = pending.pop(0)
+            if not isinstance(node, exp.Expr):
+                continue
+            if isinstance(node, _CALLS):
+                yield node
+                continue
+            if not is_plain(node):
+                raise NotPushedError
+            if isinstance(node, exp.Column):
+                self._add_outer_column(node)
+            else:
+                pending += node.iter_expressions()
+
+    def _add_outer_column(self, node: exp.Column) -> None:
+        name = self._column_name(node)
+        alias = None if node.table else self._aliases.get(node.name.lower())
+        if name is None:
+            if alias is None:
+                raise NotPushedError
+        elif alias is not None and not self._is_itself(alias, name):
+            # Which of the two it names depends on the clause.
+            raise NotPushedError
+        else:
+            self._calls.add_group(name)
+
+    def _is_itself(self, item: Tree, name: str) -> bool:
+        return isinstance(item, exp.Column) and self._column_name(item) == name
+
+    def _column_name(self, node: exp.Column) -> str | None:
+        """Return the name of a column of the table; None if it is an alias, or of another query."""
+        check_qualifier(node, self._reference.alias)
+        return self._columns.get(node.name.lower())
+
+    def _edit(self, call: Tree) -> Edit | None:
+        """Return the change of a call; None for one with DISTINCT, which stays as it is."""
+        distinct = distinct_arguments(call)
+        if distinct is not None:
+            for column in map(self._argument, distinct):
+                self._calls.add_group(column)
+            return None
+        argument = argument_of(call)
+        if argument is None:
+            raise NotPushedError
+        counted = None if counts_rows(call) else self._argument(argument)
+        text = self._calls.text_of(call, counted)
+        if text is None:
+            raise NotPushedError
+        return Edit(*self._span(call), text)
+
+    def _argument(self, node: Tree) -> str:
+        name = self._column_name(node) if isinstance(node, exp.Column) else None
+        if name is None:
+            raise NotPushedError
+        return name
+
+    def _span(self, call: Tree) -> tuple[int, int]:
+        """Return where a call is in the text."""
+        start = int(call.meta["start"])
+        tokens = [token for token in self._query.tokens if token.start >= start]
+        depth = 0
+        for token in tokens:
+            depth += _DEPTH.get(token.token_type, 0)
+            if token.token_type is TokenType.R_PAREN and depth == 0:
+                stop = token.end + 1
+                if syntax.parse_condition(self._query.text[start:stop]) == call:
+                    return start, stop
+                break
+        raise NotPushedError

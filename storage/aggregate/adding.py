@@ -1,0 +1,162 @@
+"""From batches of rows to partial rows, in bounded memory.
+
+Rows are grouped some hundred thousand at a time, and the partial rows of these are added up as they
+gather. Where groups are nearly as many as rows, adding up does not pay: then each row goes on as a
+partial row of its own.
+
+Promises: the partial rows of a group, added up, are what all its rows are. A sum of whole numbers
+never wraps around: rows and partial rows whose sum might not fit are passed on one by one.
+Memory is bounded by some hundred thousand rows, whatever the number of groups.
+Does not know: tables, or where rows come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..schema.arrow import arrow_schema
+from .partial import PartialAggregate
+
+# Rows that are grouped at once, or that take so many bytes.
+_ROWS_AT_ONCE = 262_144
+_BYTES_AT_ONCE = 32 << 20
+# Partial rows that may gather before they are added up, and how many groups may remain then.
+_MOST_PARTIALS = 262_144
+_MOST_GROUPS = 131_072
+# Grouping pays if it leaves at most one partial row of so many rows.
+_LEAST_ROWS_PER_GROUP = 2
+_OUTPUT_ROWS = 65_536
+_LIMIT = 2**63
+
+
+def partial_rows(
+    aggregate: PartialAggregate, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the partial rows of batches of rows that have the aggregate's columns."""
+    adder = _Adder(aggregate)
+    for rows in _gathered(batches, aggregate):
+        yield from adder.add(rows)
+    yield from adder.rest()
+
+
+def _gathered(batches: Iterable[pa.RecordBatch], aggregate: PartialAggregate) -> Iterator[pa.Table]:
+    """Yield the rows of batches as tables of the size that is grouped at once."""
+    group: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        columns = batch.select(aggregate.columns) if aggregate.columns else batch
+        group.append(columns)
+        rows += columns.num_rows
+        size += columns.get_total_buffer_size()
+        if rows >= _ROWS_AT_ONCE or size >= _BYTES_AT_ONCE:
+            yield pa.Table.from_batches(group)
+            group, rows, size = [], 0, 0
+    if group:
+        yield pa.Table.from_batches(group)
+
+
+class _Adder:
+    """The partial rows of one task. For one thread."""
+
+    def __init__(self, aggregate: PartialAggregate) -> None:
+        self._measures = aggregate.measures
+        self._group = list(aggregate.group)
+        self._names = [field.name for field in aggregate.fields]
+        self._values = self._names[len(self._group) :]
+        self._schema = arrow_schema(aggregate.fields)
+        self._pending: list[pa.Table] = []
+        self._pays = True
+
+    def add(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Add up some rows; yield partial rows that are not kept."""
+        prepared = self._prepared(rows)
+        if not self._pays or not self._fit(prepared):
+            yield from self._finished(self._lifted(prepared))
+            return
+        partials = self._grouped(prepared, [measure.of_rows for measure in self._measures])
+        self._pays = partials.num_rows * _LEAST_ROWS_PER_GROUP <= max(rows.num_rows, 2)
+        self._pending.append(partials)
+        if sum(table.num_rows for table in self._pending) > _MOST_PARTIALS:
+            yield from self._shrink(_MOST_GROUPS)
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """Yield the partial rows that are kept."""
+        yield from self._shrink(0)
+
+    def _shrink(self, most: int) -> Iterator[pa.RecordBatch]:
+        """Add up what is kept; yield it if these are more than ``most`` partial rows."""
+        if not self._pending:
+            return
+        partials = pa.concat_tables(self._pending)
+        if len(self._pending) > 1 and self._fit(partials):
+            partials = self._grouped(partials, [measure.of_partials for measure in self._measures])
+        self._pending = [partials]
+        if partials.num_rows > most:
+            self._pending = []
+            yield from self._finished(partials)
+
+    def _prepared(self, rows: pa.Table) -> pa.Table:
+        """Return a table of the group's columns and one column per measure."""
+        columns = [rows.column(name) for name in self._group]
+        for measure in self._measures:
+            source = rows.column(measure.column or 0).combine_chunks()
+            columns.append(measure.prepared(_one_chunk(source)))
+        return pa.Table.from_arrays(columns, names=self._names)
+
+    def _lifted(self, prepared: pa.Table) -> pa.Table:
+        """Return one partial row per row."""
+        columns = [prepared.column(name) for name in self._group]
+        columns += [
+            measure.lifted(_one_chunk(prepared.column(name)))
+            for measure, name in zip(self._measures, self._values, strict=True)
+        ]
+        return pa.Table.from_arrays(columns, names=self._names)
+
+    def _grouped(self, table: pa.Table, functions: Sequence[str]) -> pa.Table:
+        """Return the groups of a table, with one aggregate per measure."""
+        calls = [
+            ([], function) if function == "count_all" else (name, function)
+            for name, function in zip(self._values, functions, strict=True)
+        ]
+        groups = table.group_by(self._group, use_threads=False).aggregate(calls)
+        # Arrow names results by their columns, and puts the group's columns first or last.
+        columns = [groups.column(name) for name in self._group]
+        columns += [
+            groups.column("count_all" if function == "count_all" else f"{name}_{function}")
+            for name, function in zip(self._values, functions, strict=True)
+        ]
+        return pa.Table.from_arrays(columns, names=self._names)
+
+    def _fit(self, table: pa.Table) -> bool:
+        """Return whether no sum of values of a table can leave 64 bits."""
+        return all(
+            _largest(table.column(name)) * table.num_rows < _LIMIT
+            for measure, name in zip(self._measures, self._values, strict=True)
+            if measure.may_overflow
+        )
+
+    def _finished(self, partials: pa.Table) -> Iterator[pa.RecordBatch]:
+        columns = [partials.column(name) for name in self._group]
+        columns += [
+            measure.finished(_one_chunk(partials.column(name)))
+            for measure, name in zip(self._measures, self._values, strict=True)
+        ]
+        table = pa.Table.from_arrays(columns, schema=self._schema)
+        yield from table.combine_chunks().to_batches(max_chunksize=_OUTPUT_ROWS)
+
+
+def _one_chunk(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    if isinstance(column, pa.Array):
+        return column
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+
+
+def _largest(column: pa.ChunkedArray) -> int:
+    """Return the greatest absolute value of integers; 0 if there is none."""
+    bounds = pc.min_max(column).as_py()
+    return 0 if bounds["min"] is None else max(abs(bounds["min"]), abs(bounds["max"]))

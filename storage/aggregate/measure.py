@@ -1,0 +1,150 @@
+"""What a partial aggregate keeps of a column: a count, a sum, the least or the greatest value.
+
+A measure has three forms: of a batch of rows, of partial rows, and of a single row, which is a
+partial row by itself. All of them are Arrow's aggregates over a column, in the types of `working`.
+
+Promises: adding up partial rows gives what adding up their rows gives; for whole numbers and
+decimals exactly, for floats up to the rounding of each addition, which depends on the order. Of
+floats, NaN is the greatest, as in Spark.
+Does not know: groups, or where rows come from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..errors import UnsupportedTypeError
+from ..schema import arrow
+from ..schema import types as t
+
+_WHOLE = (t.TinyInt, t.SmallInt, t.Int, t.BigInt)
+_FLOATS = (t.Float, t.Double)
+_ORDERED = (*_WHOLE, *_FLOATS, t.Decimal, t.Boolean, t.Date, t.Timestamp, t.TimestampNtz, t.Binary)
+# A sum of 10 ** 10 decimals of so many digits has 38 digits.
+MOST_SUMMED_DIGITS = 28
+_SUM_DIGITS = 10
+_MOST_DIGITS = 38
+_OTHER_BITS = np.int64(2**63 - 1)
+
+
+class Function(StrEnum):
+    """What is kept of a column. ``FLOAT_SUM``: the sum of whole numbers as a DOUBLE."""
+
+    ROWS = "rows"
+    COUNT = "count"
+    SUM = "sum"
+    FLOAT_SUM = "float_sum"
+    MIN = "min"
+    MAX = "max"
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A function over a column of some type; `ROWS` has neither."""
+
+    function: Function
+    column: str | None = None
+    type: t.DataType | None = None
+
+    @property
+    def result_type(self) -> t.DataType:
+        """The type of its partial values. UnsupportedTypeError if it does not exist."""
+        match self.function, self.type:
+            case (Function.ROWS, None):
+                return t.BigInt()
+            case (Function.COUNT, data_type) if data_type is not None:
+                return t.BigInt()
+            case (Function.SUM, data_type) if isinstance(data_type, _WHOLE):
+                return t.BigInt()
+            case (Function.SUM, t.Decimal(precision, scale)) if precision <= MOST_SUMMED_DIGITS:
+                return t.Decimal(precision + _SUM_DIGITS, scale)
+            case (Function.SUM, data_type) if isinstance(data_type, _FLOATS):
+                return t.Double()
+            case (Function.FLOAT_SUM, data_type) if isinstance(data_type, _WHOLE):
+                return t.Double()
+            case (Function.MIN | Function.MAX, data_type) if data_type is not None:
+                is_text = isinstance(data_type, t.String) and not data_type.is_collated
+                if is_text or isinstance(data_type, _ORDERED):
+                    return data_type
+        raise UnsupportedTypeError(f"there is no {self.function} of {self.type}")
+
+    # Each form is a pair: a column, and the aggregate of Arrow over it.
+
+    @property
+    def of_rows(self) -> str:
+        """The aggregate over a batch of rows."""
+        if self.function is Function.ROWS:
+            return "count_all"
+        return "sum" if self.function is Function.FLOAT_SUM else str(self.function)
+
+    @property
+    def of_partials(self) -> str:
+        """The aggregate over partial rows."""
+        return str(self.function) if self._is_extreme else "sum"
+
+    @property
+    def may_overflow(self) -> bool:
+        """Whether its sums are 64-bit integers, which wrap around."""
+        return isinstance(self.type, _WHOLE) and self.function in (Function.SUM, Function.FLOAT_SUM)
+
+    def prepared(self, column: pa.Array) -> pa.Array:
+        """Return a column's values as they are added up or compared."""
+        if self._is_extreme and isinstance(self.type, _FLOATS):
+            return _ordered_bits(column)
+        return column
+
+    def lifted(self, column: pa.Array) -> pa.Array:
+        """Return the partial values of single rows; ``column`` is `prepared`, of any for `ROWS`."""
+        match self.function:
+            case Function.ROWS:
+                return pa.array(np.ones(len(column), np.int64))
+            case Function.COUNT:
+                return column.is_valid().cast(pa.int64())
+        return column.cast(self.working(column.type))
+
+    def working(self, prepared_type: pa.DataType) -> pa.DataType:
+        """Return the type of partial values while they are added up."""
+        if self.function in (Function.ROWS, Function.COUNT):
+            return pa.int64()
+        if self._is_extreme:
+            return prepared_type
+        if isinstance(self.type, t.Decimal):
+            return pa.decimal128(_MOST_DIGITS, self.type.scale)
+        return pa.float64() if isinstance(self.type, _FLOATS) else pa.int64()
+
+    def finished(self, column: pa.Array) -> pa.Array:
+        """Return partial values in the type that `result_type` is."""
+        if self._is_extreme and isinstance(self.type, _FLOATS):
+            column = _floats(column)
+        return column.cast(arrow.arrow_type(self.result_type), safe=False)
+
+    @property
+    def _is_extreme(self) -> bool:
+        return self.function in (Function.MIN, Function.MAX)
+
+
+def _ordered_bits(column: pa.Array) -> pa.Array:
+    """Return integers that compare as floats do in Spark; NaN, whatever its bits, is greatest."""
+    values = pc.fill_null(column, 0).to_numpy(zero_copy_only=False).astype(np.float64)
+    values = np.where(np.isnan(values), np.nan, values)
+    return pa.array(_flipped(values.view(np.int64)), mask=_nulls(column))
+
+
+def _floats(bits: pa.Array) -> pa.Array:
+    """Return the floats that `_ordered_bits` made integers of."""
+    values = pc.fill_null(bits, 0).to_numpy(zero_copy_only=False)
+    return pa.array(_flipped(values).view(np.float64), mask=_nulls(bits))
+
+
+def _flipped(bits: np.typing.NDArray[np.int64]) -> np.typing.NDArray[np.int64]:
+    """Return negative numbers with all bits but the sign turned; it is its own inverse."""
+    return np.where(bits < 0, bits ^ _OTHER_BITS, bits)
+
+
+def _nulls(column: pa.Array) -> np.typing.NDArray[np.bool_] | None:
+    return column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None

@@ -1,0 +1,110 @@
+"""A partial aggregate: what is added up of the rows of a table, by which columns.
+
+A partial row has the values of the group's columns and one value per measure. There may be several
+of one group: whoever reads them adds them up again.
+
+Promises: it is a value without code, as JSON too; what comes as JSON is checked against the table.
+Does not know: SQL.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..errors import OptionError, RelstateError, SchemaError
+from ..schema import types as t
+from ..schema.schema import TableSchema
+from .measure import Function, Measure
+
+_PREFIX = "__relstate_measure_"
+_GROUPED = (
+    t.Boolean, t.TinyInt, t.SmallInt, t.Int, t.BigInt, t.Float, t.Double, t.Decimal, t.String,
+    t.Binary, t.Date, t.Timestamp, t.TimestampNtz,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PartialAggregate:
+    """Measures over the rows of each group of equal values of columns. Picklable.
+
+    ``group``: columns of the table, perhaps none. Not slotted: its fields are cached with it.
+    """
+
+    schema: TableSchema
+    group: tuple[str, ...]
+    measures: tuple[Measure, ...]
+
+    @classmethod
+    def of(
+        cls, schema: TableSchema, group: Sequence[str], measures: Sequence[tuple[Function, str]]
+    ) -> PartialAggregate:
+        """Return the aggregate of some columns; the column of `Function.ROWS` is ignored.
+
+        SchemaError for an unknown column, UnsupportedTypeError for one of another type.
+        """
+        made = []
+        for function, name in measures:
+            if function is Function.ROWS:
+                made.append(Measure(function))
+                continue
+            column = schema.column(name)
+            made.append(Measure(function, column.name, column.type))
+        names = tuple(schema.column(name).name for name in group)
+        aggregate = cls(schema, names, tuple(made))
+        # The types are checked here.
+        aggregate.fields  # noqa: B018
+        return aggregate
+
+    @cached_property
+    def fields(self) -> tuple[t.Field, ...]:
+        """The fields of the partial rows: the group's columns, then the measures."""
+        columns = [self.schema.column(name) for name in self.group]
+        for column in columns:
+            if not can_group(column.type):
+                raise SchemaError(f"rows are not grouped by {column.name!r}, a {column.type}")
+        return (
+            *(column.field for column in columns),
+            *(
+                t.Field(measure_name(index), measure.result_type)
+                for index, measure in enumerate(self.measures)
+            ),
+        )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it reads, each once; there may be none."""
+        names = (measure.column for measure in self.measures)
+        return tuple(dict.fromkeys([*self.group, *filter(None, names)]))
+
+    @cached_property
+    def json(self) -> str:
+        """The aggregate as JSON text; `from_json` reads it."""
+        measures = [[str(measure.function), measure.column or ""] for measure in self.measures]
+        return json.dumps({"group": self.group, "measures": measures}, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str, schema: TableSchema) -> PartialAggregate:
+        """Return the aggregate that `json` is. OptionError if the text is not one of the table."""
+        try:
+            value = json.loads(text)
+            measures = [(Function(function), name) for function, name in value["measures"]]
+            return cls.of(schema, value["group"], measures)
+        except (ValueError, TypeError, KeyError, AttributeError, RelstateError) as error:
+            raise OptionError(
+                f"the partial aggregate is not one over the columns of this table ({error}); "
+                "aggregate what the read returns"
+            ) from None
+
+
+def measure_name(index: int) -> str:
+    """Return the name of a measure's field."""
+    return f"{_PREFIX}{index}"
+
+
+def can_group(data_type: t.DataType) -> bool:
+    """Return whether rows can be grouped by the bytes of values of a type."""
+    is_collated = isinstance(data_type, t.String) and data_type.is_collated
+    return isinstance(data_type, _GROUPED) and not is_collated

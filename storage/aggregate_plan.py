@@ -1,0 +1,95 @@
+"""What a task needs to add up the rows of a table: a read plan, and an aggregate.
+
+Promises: the partial rows of all partitions, added up, are the aggregate over the rows of the plan.
+Does not know: who adds up partial rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from .aggregate.adding import partial_rows
+from .aggregate.measure import Function
+from .aggregate.partial import PartialAggregate
+from .environment import Environment
+from .read_plan import ReadPlan
+from .schema.arrow import arrow_schema
+
+# Of how many vnodes one is sampled, and the most groups for which tasks add up.
+_SAMPLED_PART = 32
+_MOST_GROUPS = 131_072
+
+
+@dataclass(frozen=True, slots=True)
+class AggregatePlan:
+    """An aggregate over the rows of a plan. Picklable."""
+
+    plan: ReadPlan
+    aggregate: PartialAggregate
+
+    @classmethod
+    def of(cls, plan: ReadPlan, aggregate: PartialAggregate) -> AggregatePlan:
+        """Return the plan of an aggregate over the rows of ``plan``, whatever its columns."""
+        columns = aggregate.columns or (aggregate.schema.columns[0].name,)
+        return cls(replace(plan, columns=columns), aggregate)
+
+    def partitions(self, count: int) -> tuple[tuple[range, ...], ...]:
+        """Return the vnodes of each of ``count`` parallel units; see `ReadPlan.partitions`."""
+        return self.plan.partitions(count)
+
+    def read(
+        self, vnodes: tuple[range, ...], environment: Environment | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the partial rows of some vnodes."""
+        if self._counts_only:
+            yield from self._count(self.plan.open(environment).count(vnodes))
+        else:
+            yield from partial_rows(self.aggregate, self.plan.read(vnodes, environment))
+
+    def pays(self) -> bool:
+        """Return whether far fewer partial rows are to be expected than rows.
+
+        It is estimated by the first rows of some vnodes: how many of them are of equal groups.
+        """
+        if not self.aggregate.group:
+            return True
+        vnodes = range(max(self.plan.vnode_count // _SAMPLED_PART, 1))
+        # Files are checked only for their sizes, as in other estimates.
+        sample = replace(self.plan, where=None, columns=self.aggregate.group, verify="size").read(
+            (vnodes,)
+        )
+        batch = next(sample, None)
+        if batch is None:
+            return True
+        rows = pa.Table.from_batches([batch])
+        groups = rows.group_by(list(self.aggregate.group), use_threads=False).aggregate([])
+        count: int = batch.num_rows
+        repeats: int = max(count - groups.num_rows, 1)
+        # Of n rows of so many groups about n * n / (2 * groups) repeat one before them.
+        return count * count <= 2 * repeats * _MOST_GROUPS
+
+    def known(self) -> pa.Table | None:
+        """Return the partial rows if the log alone knows them, as for a count of all rows."""
+        rows = self.plan.rows_by_log() if self._counts_only else None
+        if rows is None:
+            return None
+        return pa.Table.from_batches(self._count(rows), self.arrow_schema())
+
+    def arrow_schema(self) -> pa.Schema:
+        """Return the Arrow schema of the batches that `read` yields."""
+        return arrow_schema(self.aggregate.fields)
+
+    @property
+    def _counts_only(self) -> bool:
+        """Whether it counts rows without a condition, for which no value is decoded."""
+        measures = self.aggregate.measures
+        counts = all(measure.function is Function.ROWS for measure in measures)
+        return counts and bool(measures) and not self.aggregate.group and self.plan.where is None
+
+    def _count(self, rows: int) -> Iterator[pa.RecordBatch]:
+        if rows:
+            columns = [pa.array([rows], pa.int64()) for _ in self.aggregate.measures]
+            yield pa.RecordBatch.from_arrays(columns, schema=self.arrow_schema())

@@ -1,0 +1,352 @@
+"""The law of aggregates and limits near the data: a query has what Spark gives it."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import random
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import ArithmeticException
+
+import relstate
+from relstate.connector.sql import query_reader as query_reader_module
+from relstate.connector.sql.query_reader import QueryReader
+from relstate.storage import Store
+from support.examples import Seeds
+from support.spark import interpreted
+from support.stores import unsynced, upsert
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from relstate.connector.sql import Database
+
+COLUMNS = (
+    "k BIGINT, r INT, g INT, t STRING, ti TINYINT, l BIGINT, f FLOAT, d DOUBLE, n DECIMAL(12,2), "
+    "w DECIMAL(24,4), dt DATE, ts TIMESTAMP, z TIMESTAMP_NTZ, b BINARY, bo BOOLEAN, x DOUBLE"
+)
+MOMENTS = [datetime.datetime(1970, 1, 1), datetime.datetime(2026, 2, 28, 23, 59, 59, 999_999)]
+# Sums of these floats are exact in any order; x has what breaks sums.
+POOLS: dict[str, list[Any]] = {
+    "r": list(range(6)),
+    "g": [1, 2, 3],
+    "t": ["", "a", "A", "b ", "é", "😀"],
+    "ti": [-128, 0, 1, 127],
+    "l": [-(2**40), -1, 0, 3, 2**40],
+    "f": [0.25, -1.5, 1024.0],
+    "d": [0.25, -1.5, 0.0, 4096.0],
+    "n": [Decimal("-9999999999.99"), Decimal("0.01"), Decimal("0.00"), Decimal("12.35")],
+    "w": [Decimal("-0.0001"), Decimal("99999999999999999999.9999"), Decimal("7")],
+    "dt": [moment.date() for moment in MOMENTS],
+    "ts": MOMENTS,
+    "z": MOMENTS,
+    "b": [b"", b"\x00", b"\xff", b"a"],
+    "bo": [True, False],
+    "x": [math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0],
+}
+TABLES = ("plain", "merged", "documents", "keyless")
+GROUPS = ["g", "t", "ti", "d", "x", "n", "dt", "ts", "z", "b", "bo", "r"]
+ARGUMENTS = {
+    "count": [*POOLS, "k"],
+    "sum": ["k", "r", "ti", "l", "f", "d", "n", "w", "x"],
+    "avg": ["k", "r", "ti", "l", "f", "d", "n", "w", "x"],
+    "min": [*POOLS, "k"],
+    "max": [*POOLS, "k"],
+}
+CONDITIONS = [
+    "r < 3", "t LIKE 'a%'", "g IN (1, 3) OR t IS NULL", "NOT (d > 0)", "ts >= '2000-01-01'",
+    "k BETWEEN 20 AND 200", "n > 0 AND bo", "l <=> NULL", "x = CAST('NaN' AS DOUBLE)", "r = 77",
+]  # fmt: skip
+
+
+def random_row(chance: random.Random, key: int) -> tuple[Any, ...]:
+    """Return a row of few values, some NULL."""
+    values = (None if chance.random() < 0.15 else chance.choice(pool) for pool in POOLS.values())
+    return (key, *values)
+
+
+@pytest.fixture(scope="module")
+def filled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """Tables of each kind, changed in several epochs; Spark has views of the same names."""
+    path = str(tmp_path_factory.mktemp("pushed") / "store")
+    chance = random.Random(5)
+    with Store.create(path, environment=unsynced(path)) as store:
+        options: dict[str, dict[str, Any]] = {
+            "plain": {"primary_key": ["k"]},
+            "merged": {"primary_key": ["k"], "merge": "partial"},
+            "documents": {"primary_key": ["k"], "encoding": "document"},
+            "keyless": {},
+        }
+        db = relstate.connect(spark, path)
+        for table in TABLES:
+            store.create_table(table, COLUMNS, **options[table])
+        # Without a primary key, rows are stored by a row id, which a store writes itself.
+        for start in (0, 100, 50):
+            rows = [random_row(chance, key) for key in range(start, start + 150)]
+            for table in TABLES[:3]:
+                upsert(store, table, rows)
+            frame = spark.createDataFrame(rows, COLUMNS)
+            db.write(frame, "keyless")
+        db.sql("DELETE FROM plain WHERE k % 7 = 0")
+        for table in TABLES:
+            whole = spark.createDataFrame(db.table(table).toArrow(), db.table(table).schema)
+            whole.createOrReplaceTempView(table)
+        yield db
+    for table in TABLES:
+        spark.catalog.dropTempView(table)
+
+
+class Queries:
+    """Makes random queries with aggregates."""
+
+    def __init__(self, seed: int) -> None:
+        self._chance = random.Random(seed)
+
+    def query(self) -> str:
+        """Return a random query of any shape."""
+        shapes = [self._select, self._select, self._nested, self._common, self._union, self._join]
+        return self._chance.choice(shapes)()
+
+    def _call(self, alias: str) -> str:
+        function = self._chance.choice([*ARGUMENTS, "count", "sum"])
+        if function == "count" and self._chance.random() < 0.4:
+            return self._chance.choice(["count(*)", "count(1)", "COUNT( * )"])
+        column = self._chance.choice(ARGUMENTS[function])
+        distinct = "DISTINCT " if self._chance.random() < 0.15 else ""
+        return f"{function}({distinct}{alias}{column})"
+
+    def _item(self, alias: str) -> str:
+        call = self._call(alias)
+        shapes = [call] * 5 + [
+            f"coalesce({call}, 0) - count(*)" if call.startswith("sum") else call
+        ]
+        shapes += [f"CASE WHEN count(*) > 3 THEN {call} END", f"{call} IS NULL"]
+        return self._chance.choice(shapes)
+
+    def _select(self, *, is_named: bool = False) -> str:
+        table = self._chance.choice(TABLES)
+        alias = self._chance.choice(["", "", "o."])
+        group = self._chance.sample(GROUPS, self._chance.choice([0, 0, 1, 1, 2]))
+        items = [f"{alias}{name} AS {name}" if alias else name for name in group]
+        calls = [self._item(alias) for _ in range(self._chance.choice([1, 1, 2, 4]))]
+        names = is_named or self._chance.random() < 0.5
+        items += [f"{call} AS c{i}" if names else call for i, call in enumerate(calls)]
+        where = " AND ".join(self._chance.sample(CONDITIONS, self._chance.choice([0, 0, 1, 2])))
+        text = f"SELECT {', '.join(items)} FROM {table}{' o' if alias else ''}"
+        text += f" WHERE {where}" if where else ""
+        if group:
+            by = ", ".join(f"{alias}{name}" for name in group)
+            kinds = [by, by, by, f"ROLLUP({by})", "ALL"] + (["1"] if len(group) == 1 else [])
+            text += f" GROUP BY {self._chance.choice(kinds)}"
+            if self._chance.random() < 0.3:
+                text += f" HAVING {self._chance.choice(['count(*) > 2', 'sum(r) > 4'])}"
+        return text
+
+    def _nested(self) -> str:
+        inner = self._select(is_named=True)
+        outside = self._chance.choice(["*", "count(*) AS n", "max(c0) AS m"])
+        return f"SELECT {outside} FROM ({inner}) AS q /* c */"
+
+    def _common(self) -> str:
+        return f"WITH q AS ({self._select(is_named=True)}) SELECT * FROM q a WHERE c0 IS NOT NULL"
+
+    def _union(self) -> str:
+        where = self._chance.choice(CONDITIONS)
+        return (
+            f"SELECT g, sum(l) FROM plain WHERE {where} GROUP BY g UNION ALL "
+            f"SELECT g, max(l) FROM merged WHERE {where} GROUP BY g"
+        )
+
+    def _join(self) -> str:
+        return (
+            "SELECT a.g, a.s, b.n FROM (SELECT g, sum(r) AS s FROM plain GROUP BY g) a JOIN "
+            f"(SELECT g, count(*) AS n FROM merged WHERE {self._chance.choice(CONDITIONS)} "
+            "GROUP BY g) b ON a.g = b.g WHERE a.s > (SELECT min(r) FROM documents)"
+        )
+
+
+def answer(rows: Any) -> list[str]:
+    """Return the rows of a DataFrame in a fixed order; zeros have no sign."""
+    return sorted(
+        str([value + 0.0 if isinstance(value, float) else value for value in row])
+        for row in rows.collect()
+    )
+
+
+@pytest.fixture
+def in_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no table be small."""
+    monkeypatch.setattr(query_reader_module, "DRIVER_BYTES", -1)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.usefixtures("in_tasks")
+def test_a_query_has_what_spark_gives_it(
+    spark: SparkSession, filled: Database, seeds: Seeds
+) -> None:
+    """Random aggregates over tables of every kind: rows, names, types and nullability."""
+    pushed = 0
+    with interpreted(spark):
+        for seed in seeds(60):
+            query = Queries(seed).query()
+            reader = QueryReader(spark, filled.store)
+            planned, frame = reader.settled_frame(reader.plan(query))
+            pushed += any(relation.aggregate for relation in planned.relations)
+            expected = spark.sql(query)
+
+            assert frame.dtypes == expected.dtypes, query
+            assert answer(frame) == answer(expected), query
+    assert pushed > len(seeds(60)) * 0.6
+
+
+def limited_query(chance: random.Random) -> tuple[str, bool]:
+    """Return a query with a LIMIT, and whether it has an order."""
+    name = chance.choice(["", "o."])
+    items = chance.choice(["*", "k, t, d", f"{name}k AS key, abs({name}r) AS r2, {name}t"])
+    where = chance.choice(["", *(f"WHERE {condition} " for condition in CONDITIONS)])
+    direction = chance.choice(["", " DESC", " NULLS LAST", " DESC NULLS FIRST"])
+    order = f"ORDER BY {name}{chance.choice(list(POOLS))}{direction}, {name}k"
+    is_ordered = chance.random() < 0.7
+    limit = chance.choice(["LIMIT 3", "LIMIT 40", "LIMIT 0", "LIMIT 5 OFFSET 4", "LIMIT 1000"])
+    table = chance.choice(TABLES[:3])
+    text = f"SELECT {items} FROM {table} o {where}{order if is_ordered else ''} {limit}"
+    return text, is_ordered
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.usefixtures("in_tasks")
+def test_a_limit_gives_the_first_rows(spark: SparkSession, filled: Database, seeds: Seeds) -> None:
+    """The same rows in the same order; without an order as many, of those that match."""
+    with interpreted(spark):
+        for seed in seeds(40):
+            query, is_ordered = limited_query(random.Random(seed))
+            rows, expected = filled.sql(query).collect(), spark.sql(query).collect()
+
+            assert len(rows) == len(expected), query
+            if is_ordered:
+                assert list(map(str, rows)) == list(map(str, expected)), query
+            else:
+                matching = spark.sql(query[: query.index("LIMIT")]).collect()
+                assert set(map(str, rows)) <= set(map(str, matching)), query
+
+
+@pytest.mark.usefixtures("in_tasks")
+@pytest.mark.parametrize(
+    ("query", "pushed", "partitions"),
+    [
+        ("SELECT * FROM plain LIMIT 7", "LIMIT 7", 0),
+        ("SELECT k FROM plain WHERE r = 1 LIMIT 7 OFFSET 2", "LIMIT 9", 1),
+        ("SELECT k FROM plain ORDER BY t DESC, d LIMIT 7", "ORDER BY t DESC, d LIMIT 7", 1),
+        ("SELECT k FROM plain ORDER BY t NULLS LAST LIMIT 7", "ORDER BY t NULLS LAST LIMIT 7", 1),
+        ("SELECT k, r + 1 AS t FROM plain ORDER BY t LIMIT 7", None, 1),
+        ("SELECT k FROM plain ORDER BY r + 1 LIMIT 7", None, 1),
+        ("SELECT explode(array(k, k)) FROM plain LIMIT 7", None, 1),
+        ("SELECT row_number() OVER (ORDER BY k) FROM plain LIMIT 7", None, 1),
+        ("SELECT k FROM plain WHERE length(t) = 1 LIMIT 7", None, 1),
+        ("SELECT k FROM plain ORDER BY t LIMIT 100000", None, 1),
+        ("SELECT * FROM plain TABLESAMPLE (10 ROWS) s LIMIT 7", None, 1),
+        ("SELECT k FROM plain UNION ALL SELECT k FROM plain LIMIT 7", None, 1),
+    ],
+)
+def test_explain_says_how_many_rows_are_read(
+    filled: Database, query: str, pushed: str | None, partitions: int
+) -> None:
+    """Only where each row of the table is a row of the result."""
+    row = filled.sql(f"EXPLAIN {query}").first()
+
+    assert row is not None
+    assert (row.pushed, row.partitions) == (pushed, partitions)
+
+
+def pushed_texts(db: Database, query: str) -> list[str | None]:
+    """Return what EXPLAIN says that tasks add up, for each reference."""
+    return [row.pushed for row in db.sql(f"EXPLAIN {query}").collect()[:-1]]
+
+
+@pytest.mark.usefixtures("in_tasks")
+def test_explain_says_what_tasks_add_up(filled: Database) -> None:
+    """The calls and the columns of the groups; only what is added up is read."""
+    query = "SELECT g, sum(r), avg(n) FROM plain WHERE t = 'a' GROUP BY g HAVING count(*) > 1"
+    row = filled.sql(f"EXPLAIN {query}").first()
+
+    assert row is not None
+    assert row.pushed == "SUM(r), AVG(n), COUNT(*) BY g"
+    assert row.columns == ["g", "r", "n", "t"]
+    assert row.partitions == 1
+
+
+@pytest.mark.usefixtures("in_tasks")
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT k, count(*) FROM plain GROUP BY k",
+        "SELECT k, t, sum(r) FROM plain GROUP BY k, t",
+        "SELECT sum(r + 1) FROM plain",
+        "SELECT count(*) FROM plain WHERE length(t) = 1",
+        "SELECT collect_list(g) FROM plain GROUP BY g",
+        "SELECT g, sum(sum(r)) OVER () FROM plain GROUP BY g",
+        "SELECT sum(r) FILTER (WHERE g = 1) FROM plain",
+        "SELECT count(r, g) FROM plain",
+        "SELECT count(*) FROM plain p JOIN merged m ON p.k = m.k",
+        "SELECT (SELECT count(*) FROM plain p WHERE p.k = m.k) FROM merged m",
+        "SELECT sum(r) AS g, g + 1 FROM plain GROUP BY g HAVING g > 1",
+        "SELECT rand() < 2, count(*) FROM plain",
+        "SELECT * FROM plain",
+        "SELECT g FROM plain",
+    ],
+)
+def test_other_queries_are_read_row_by_row(
+    spark: SparkSession, filled: Database, query: str
+) -> None:
+    """Where tasks cannot add up, or it would not pay, nothing changes."""
+    assert set(pushed_texts(filled, query)) == {None}
+    assert answer(filled.sql(query)) == answer(spark.sql(query))
+
+
+def test_small_tables_are_not_added_up_in_tasks(filled: Database) -> None:
+    """The driver reads them, which takes less time than a task."""
+    assert pushed_texts(filled, "SELECT count(*) FROM plain") == [None]
+
+
+@pytest.mark.usefixtures("in_tasks")
+def test_aggregates_are_of_the_epoch_that_is_named(filled: Database) -> None:
+    """Of an earlier one before the rows were deleted."""
+    (counts,) = filled.sql(
+        "SELECT (SELECT count(*) FROM plain VERSION AS OF "
+        f"{filled.store.epoch - 1}) AS before, (SELECT count(*) FROM plain) AS now"
+    ).collect()
+
+    assert (counts.before, counts.now) == (250, 214)
+
+
+@pytest.mark.usefixtures("in_tasks")
+def test_a_sum_that_overflows_is_spark_s_error(
+    spark: SparkSession, db: Database, store: Store
+) -> None:
+    """It is not wrapped around, and an average of the same numbers is right."""
+    store.create_table("big", "k INT, g INT, l BIGINT", primary_key=["k"])
+    upsert(store, "big", [(1, 1, 2**62), (2, 1, 2**62), (3, 2, -(2**63)), (4, 2, 1)])
+
+    assert pushed_texts(db, "SELECT sum(l) FROM big WHERE g = 1") == ["SUM(l)"]
+    with pytest.raises(ArithmeticException, match="ARITHMETIC_OVERFLOW"):
+        db.sql("SELECT sum(l) FROM big WHERE g = 1").collect()
+    rows = db.sql("SELECT g, avg(l) AS a, min(l) AS m FROM big GROUP BY g ORDER BY g").collect()
+    assert [tuple(row) for row in rows] == [(1, 2.0**62, 2**62), (2, -(2.0**62), -(2**63))]
+    (total,) = db.sql("SELECT sum(l) FROM big WHERE g = 2").collect()
+    assert total[0] == -(2**63) + 1
+
+
+@pytest.mark.usefixtures("in_tasks")
+def test_a_session_that_reads_conditions_otherwise_adds_up_by_itself(
+    spark: SparkSession, filled: Database
+) -> None:
+    """Without ANSI mode a sum wraps around, which no task promises."""
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        assert pushed_texts(filled, "SELECT sum(r) FROM plain") == [None]
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", "true")

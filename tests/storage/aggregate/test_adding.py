@@ -1,0 +1,214 @@
+"""The laws of partial rows: added up, they are what their rows are."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import random
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pytest
+
+from relstate.storage import TableSchema, errors
+from relstate.storage.aggregate import adding
+from relstate.storage.aggregate.adding import partial_rows
+from relstate.storage.aggregate.measure import Function
+from relstate.storage.aggregate.partial import PartialAggregate
+from relstate.storage.schema.ddl import parse_columns
+from support.examples import Seeds
+
+SCHEMA = TableSchema.build(
+    parse_columns(
+        "id BIGINT, g INT, t STRING, l BIGINT, i TINYINT, f FLOAT, d DOUBLE, n DECIMAL(12,2), "
+        "dt DATE, ts TIMESTAMP, b BINARY, bo BOOLEAN, w DECIMAL(30,2), c STRING COLLATE UTF8_LCASE"
+    ),
+    ["id"],
+)
+READ = ["id", "g", "t", "l", "i", "f", "d", "n", "dt", "ts", "b", "bo"]
+NAN = math.nan
+DAY = datetime.datetime(2020, 2, 29, tzinfo=ZoneInfo("UTC"))
+VALUES: dict[str, Sequence[Any]] = {
+    "g": range(4),
+    "t": ["", "a", "A", "é", "😀"],
+    "l": [-(2**63), -1, 0, 1, 7, 2**62, 2**63 - 1],
+    "i": [-128, -1, 0, 1, 127],
+    "f": [0.0, -0.0, 1.5, -1.5, math.inf, NAN],
+    "d": [0.0, -0.0, 1.5, -3.0, 1e300, -math.inf, NAN],
+    "n": [Decimal("-9999999999.99"), Decimal("0.00"), Decimal("0.01"), Decimal("9999999999.99")],
+    "dt": [datetime.date(1, 1, 1), datetime.date(1970, 1, 1), datetime.date(9999, 12, 31)],
+    "ts": [DAY, DAY + datetime.timedelta(microseconds=1)],
+    "b": [b"", b"\x00", b"\xff"],
+    "bo": [True, False],
+}
+MEASURES = [
+    (Function.ROWS, ""),
+    *((Function.COUNT, name) for name in ("t", "d", "b", "bo")),
+    *((Function.SUM, name) for name in ("l", "i", "n")),
+    *((Function.FLOAT_SUM, name) for name in ("i",)),
+    *((function, name) for function in (Function.MIN, Function.MAX) for name in READ[2:]),
+]
+
+
+def random_rows(chance: random.Random, count: int) -> list[dict[str, Any]]:
+    """Return rows of few values, some NULL."""
+    return [
+        {"id": number}
+        | {
+            name: None if chance.random() < 0.2 else chance.choice(pool)
+            for name, pool in VALUES.items()
+        }
+        for number in range(count)
+    ]
+
+
+def batches_of(rows: list[dict[str, Any]], size: int) -> list[pa.RecordBatch]:
+    """Return rows as batches of a size."""
+    schema = pa.schema([SCHEMA.arrow_schema.field(name) for name in READ])
+    return [
+        pa.RecordBatch.from_pylist(rows[start : start + size], schema)
+        for start in range(0, len(rows), size)
+    ]
+
+
+def spark_order(value: Any) -> Any:
+    """Return what values compare by: NaN is greatest."""
+    return (math.isnan(value), value) if isinstance(value, float) else value
+
+
+ADD_UP: dict[Function, Callable[[list[Any]], Any]] = {
+    Function.ROWS: len,
+    Function.COUNT: lambda values: sum(value is not None for value in values),
+    Function.SUM: lambda values: None if not present(values) else sum(present(values)),
+    Function.FLOAT_SUM: lambda values: None if not present(values) else sum(present(values)),
+    Function.MIN: lambda values: min(present(values), key=spark_order, default=None),
+    Function.MAX: lambda values: max(present(values), key=spark_order, default=None),
+}
+
+
+def present(values: list[Any]) -> list[Any]:
+    """Return the values that are not NULL."""
+    return [value for value in values if value is not None]
+
+
+def aggregated(
+    rows: list[dict[str, Any]], group: Sequence[str], names: Sequence[tuple[Function, str]]
+) -> dict[tuple[Any, ...], list[Any]]:
+    """Return what each measure is in each group, row by row in Python."""
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in group), []).append(row)
+    return {
+        key: [ADD_UP[function]([row.get(name) for row in members]) for function, name in names]
+        for key, members in groups.items()
+    }
+
+
+SUMS = (Function.ROWS, Function.COUNT, Function.FLOAT_SUM)
+
+
+def added_up(aggregate: PartialAggregate, batches: list[pa.RecordBatch]) -> Any:
+    """Return the partial rows of batches, added up as Spark would."""
+    names = [field.name for field in aggregate.fields]
+    size = len(aggregate.group)
+    rows = [
+        dict(zip(names, values, strict=True))
+        for batch in partial_rows(aggregate, batches)
+        for values in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    ]
+    functions = [
+        Function.SUM if measure.function in SUMS else measure.function
+        for measure in aggregate.measures
+    ]
+    return aggregated(rows, names[:size], list(zip(functions, names[size:], strict=True)))
+
+
+@pytest.mark.parametrize("group", [[], ["g"], ["t", "bo"], ["g", "dt", "b"]])
+def test_partial_rows_add_up(
+    group: list[str], monkeypatch: pytest.MonkeyPatch, seeds: Seeds
+) -> None:
+    """To what all rows are: every function and type, however rows gather and are merged."""
+    aggregate = PartialAggregate.of(SCHEMA, group, MEASURES)
+    for seed in seeds(20):
+        chance = random.Random(seed)
+        monkeypatch.setattr(adding, "_ROWS_AT_ONCE", chance.choice([1, 10, 1000]))
+        monkeypatch.setattr(adding, "_MOST_PARTIALS", chance.choice([1, 20, 1000]))
+        monkeypatch.setattr(adding, "_MOST_GROUPS", chance.choice([0, 5, 1000]))
+        monkeypatch.setattr(adding, "_LEAST_ROWS_PER_GROUP", chance.choice([0, 2]))
+        rows = random_rows(chance, chance.choice([0, 1, 7, 100]))
+
+        actual = added_up(aggregate, batches_of(rows, chance.choice([1, 30, 1000])))
+
+        expected = repr_of(aggregated(rows, group, MEASURES))
+        assert repr_of(actual) == expected, seed
+
+
+def repr_of(groups: dict[tuple[Any, ...], list[Any]]) -> dict[str, list[str]]:
+    """Return groups as texts, so that NaN equals NaN; of zeros either sign."""
+    texts = {
+        str(key): [repr(value + 0.0 if isinstance(value, float) else value) for value in values]
+        for key, values in groups.items()
+    }
+    # A sum of whole numbers as a DOUBLE.
+    return {key: [text.removesuffix(".0") for text in values] for key, values in texts.items()}
+
+
+def test_groups_are_few_rows() -> None:
+    """One partial row per group where groups are few, one per row where they are nearly rows."""
+    rows = random_rows(random.Random(1), 1000)
+    few = PartialAggregate.of(SCHEMA, ["g"], [(Function.ROWS, "")])
+    many = PartialAggregate.of(SCHEMA, ["id"], [(Function.ROWS, "")])
+
+    assert sum(batch.num_rows for batch in partial_rows(few, batches_of(rows, 10))) == 5
+    assert sum(batch.num_rows for batch in partial_rows(many, batches_of(rows, 10))) == 1000
+
+
+def test_memory_is_bounded_by_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Partial rows leave the task as soon as there are too many groups, in batches."""
+    monkeypatch.setattr(adding, "_ROWS_AT_ONCE", 100)
+    monkeypatch.setattr(adding, "_MOST_PARTIALS", 60)
+    monkeypatch.setattr(adding, "_MOST_GROUPS", 50)
+    aggregate = PartialAggregate.of(SCHEMA, ["id"], [(Function.ROWS, "")])
+    rows = [{"id": number // 3} for number in range(3000)]
+    taken: list[int] = []
+
+    def source() -> Any:
+        for batch in batches_of(rows, 100):
+            taken.append(1)
+            yield batch
+
+    next(partial_rows(aggregate, source()))
+    assert len(taken) < 5
+
+
+def test_json_is_the_aggregate() -> None:
+    """What travels as text is checked against the table when it arrives."""
+    aggregate = PartialAggregate.of(SCHEMA, ["g", "t"], MEASURES)
+
+    assert PartialAggregate.from_json(aggregate.json, SCHEMA) == aggregate
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        '{"group":["g"]}',
+        '{"group":["nope"],"measures":[]}',
+        '{"group":["c"],"measures":[]}',
+        '{"group":[],"measures":[["nope","l"]]}',
+        '{"group":[],"measures":[["sum","t"]]}',
+        '{"group":[],"measures":[["sum","w"]]}',
+        '{"group":[],"measures":[["float_sum","d"]]}',
+        '{"group":[],"measures":[["min","c"]]}',
+        '{"group":[1],"measures":[]}',
+        '{"group":[],"measures":[["sum"]]}',
+    ],
+)
+def test_other_json_is_refused(text: str) -> None:
+    """Unknown columns, functions, and those that do not exist for a type."""
+    with pytest.raises(errors.OptionError, match="partial aggregate is not one"):
+        PartialAggregate.from_json(text, SCHEMA)

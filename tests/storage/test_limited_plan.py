@@ -1,0 +1,98 @@
+"""The laws of reads with a limit: the first rows are among those of all partitions."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import random
+
+import pytest
+
+from relstate.storage import LimitedPlan, ReadPlan, RowLimit, SortColumn, Store, errors
+from support.examples import Seeds
+from support.stores import upsert
+
+NAN = math.nan
+
+
+@pytest.fixture
+def plan(store: Store) -> ReadPlan:
+    """The read of a table with few values of d, NULL and NaN among them."""
+    store.create_table(
+        "t", "k INT, d DOUBLE, s STRING, c STRING COLLATE UTF8_LCASE", primary_key=["k"]
+    )
+    values = [None, NAN, math.inf, -1.0, 0.0, 2.5]
+    for part in (0, 1):
+        upsert(
+            store, "t", [(k, values[k % 6], f"s{k % 5}", None) for k in range(part * 80, 160, 2)]
+        )
+    return store.read_plan("t", columns=["k", "d", "s"])
+
+
+def rows_of(plan: ReadPlan | LimitedPlan, partitions: int) -> list[tuple[object, ...]]:
+    """Return the rows of all partitions."""
+    return [
+        row
+        for vnodes in plan.partitions(partitions)
+        for batch in plan.read(vnodes)
+        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    ]
+
+
+def rank(value: object, column: SortColumn) -> tuple[bool, float]:
+    """Return what a double of an order compares by."""
+    if value is None:
+        return not column.nulls_first, 0.0
+    assert isinstance(value, float | int)
+    place = 1e300 if math.isnan(value) else min(value, 1e299)
+    return column.nulls_first, -place if column.descending else float(place)
+
+
+def first_of(rows: list[tuple[object, ...]], limit: RowLimit) -> list[str]:
+    """Return the first of rows that are sorted by d, then k."""
+    by_value, by_key = limit.order
+    rows = sorted(rows, key=lambda row: (rank(row[1], by_value), rank(row[0], by_key)))
+    return list(map(str, rows[: limit.rows]))
+
+
+@pytest.mark.parametrize("rows", [0, 1, 7, 1000])
+def test_each_task_gives_as_many_rows_as_are_asked(plan: ReadPlan, rows: int) -> None:
+    """Any of its rows, and no more."""
+    limited = rows_of(LimitedPlan(plan, RowLimit(plan.definition.schema, rows)), 2)
+    everything = rows_of(plan, 2)
+
+    assert len(limited) == sum(
+        min(rows, len(rows_of_unit))
+        for rows_of_unit in (
+            [row for batch in plan.read(vnodes) for row in batch.column(0)]
+            for vnodes in plan.partitions(2)
+        )
+    )
+    assert set(map(str, limited)) <= set(map(str, everything))
+
+
+def test_the_first_rows_of_an_order_are_there(plan: ReadPlan, seeds: Seeds) -> None:
+    """By NULLs, NaN and both directions; ties are broken by the second column."""
+    everything = rows_of(plan, 1)
+    for seed in seeds(20):
+        chance = random.Random(seed)
+        first = SortColumn("d", chance.random() < 0.5, chance.random() < 0.5)
+        second = SortColumn("k", chance.random() < 0.5, True)
+        limit = RowLimit(plan.definition.schema, chance.choice([1, 5, 50, 500]), (first, second))
+        # Spark pickles a plan that was looked at.
+        limit.codec()
+        travelled = pickle.loads(pickle.dumps(LimitedPlan(plan, limit)))
+        limited = rows_of(travelled, chance.choice([1, 3]))
+
+        assert first_of(limited, limit) == first_of(everything, limit), seed
+
+
+def test_json_is_the_limit(plan: ReadPlan) -> None:
+    """What travels as text is checked against the table when it arrives."""
+    schema = plan.definition.schema
+    limit = RowLimit(schema, 5, (SortColumn("d", True, False), SortColumn("k", False, True)))
+
+    assert RowLimit.from_json(limit.json, schema) == limit
+    for text in ("", "{}", '{"rows":1,"order":[{"name":"x","descending":true}]}', '{"rows":"a"}'):
+        with pytest.raises(errors.OptionError, match="row limit is not one"):
+            RowLimit.from_json(text, schema)
