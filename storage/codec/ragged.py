@@ -315,8 +315,12 @@ def prefix_words(array: Bytes, count: int) -> list[NDArray[np.uint64]]:
     lengths = np.diff(offsets)
     if int(offsets[-1]) + _WORD * count > len(data):
         data = np.concatenate([data, np.zeros(_WORD * count, np.uint8)])
+    shortest = int(lengths.min()) if len(lengths) else 0
     words = []
     for index in range(count):
+        if (index + 1) * _WORD <= shortest:
+            words.append(load(data, offsets[:-1] + index * _WORD, ">u8").astype(np.uint64))
+            continue
         present = np.clip(lengths - index * _WORD, 0, _WORD).astype(np.uint64)
         loaded = load(data, offsets[:-1] + np.minimum(lengths, index * _WORD), ">u8")
         word = loaded.astype(np.uint64)

@@ -16,6 +16,7 @@ Does not know: files, rows or versions. The layout is that of `page`.
 from __future__ import annotations
 
 import struct
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -238,15 +239,14 @@ def _first_nodes(sizes: Positions) -> Positions:
     most = int(slots.max())
     if most == int(slots.min()):
         return np.arange(0, len(slots), _ROOM // most)
-    offsets = offsets_of(slots)
-    if offsets[-1] <= _ROOM:
-        return np.zeros(1, np.int64)
-    # Of every node, the first that is not on its page if it is the first of one.
-    following = np.searchsorted(offsets[1:], offsets[:-1] + _ROOM, side="right").tolist()
+    offsets = offsets_of(slots).data
+    fewest, greatest = _ROOM // most, _ROOM // int(slots.min())
     firsts, first = [], 0
-    while first < len(following):
+    while first < len(slots):
         firsts.append(first)
-        first = following[first]
+        high = min(first + greatest + 1, len(offsets))
+        low = min(first + fewest, high)
+        first = bisect_right(offsets, offsets[first] + _ROOM, low, high) - 1
     return np.array(firsts, np.int64)
 
 
