@@ -160,7 +160,7 @@ def _compare(actual: DataFrame, expected: DataFrame) -> tuple[int, int, str]:
 
 
 def _comparable(frame: DataFrame) -> DataFrame:
-    """Return a frame in which maps and variants, which Spark cannot compare, are text."""
+    """Return a frame in which what Spark cannot compare is text: maps, variants, untyped NULLs."""
     columns = [
         f.to_json(f.struct(field.name)).alias(field.name)
         if _has_no_order(field.dataType)
@@ -176,7 +176,7 @@ def _has_no_order(data_type: s.DataType) -> bool:
             return _has_no_order(data_type.elementType)
         case s.StructType():
             return any(_has_no_order(field.dataType) for field in data_type.fields)
-    return isinstance(data_type, s.MapType | s.VariantType)
+    return isinstance(data_type, s.MapType | s.VariantType | s.NullType)
 
 
 def _numbered(frame: DataFrame, names: Sequence[str], floats: Sequence[str]) -> DataFrame:

@@ -33,7 +33,7 @@ from .lineage import upstream
 from .operators import PlanError
 from .plan.materialize import Materialize
 from .planner.analysis import StoreTables
-from .planner.query import plan_view
+from .planner.view import plan_view
 from .sessions import Sessions, keep_active_session, parallelism, stored_settings
 from .viewplan import Operator, ViewPlan, parse_stored_plan, schema_of
 

@@ -314,12 +314,31 @@ class FromMaker(ExpressionMaker, ABC):
         condition = self._equality(*pair)
         if not order and self._flip(0.25):
             condition = self._comparison(*pair)
-        query = f"SELECT {outputs} FROM {inner.sql} WHERE {condition}{order}"
-        if self._flip(0.5):
-            source.sql = f"{source.sql} LEFT JOIN LATERAL ({query}) AS {alias} ON TRUE"
-        else:
-            source.sql = f"{source.sql} JOIN LATERAL ({query}) AS {alias}"
-        source.columns += _qualified(alias, columns)
+        query = f"SELECT {outputs} FROM {inner.sql} WHERE {condition}"
+        if not order and self._flip(0.3):
+            query = self._lateral_variant(query, source, inner, columns)
+        made, on = _qualified(alias, columns), "TRUE"
+        if self._flip(0.15) and (pair := self._pair(source.exact, made)):
+            on = self._equality(*pair)
+        join = "LEFT JOIN" if self._flip(0.5) else "JOIN"
+        source.sql = f"{source.sql} {join} LATERAL ({query}{order}) AS {alias} ON {on}"
+        source.columns += made
+
+    def _lateral_variant(
+        self, query: str, source: From, inner: From, columns: Sequence[Typed]
+    ) -> str:
+        """Return another query with the columns of one, in a set operation or below a window."""
+        names = ", ".join(name for name, _ in columns)
+        if self._flip(0.4):
+            values = ", ".join(f"max({name}) OVER () AS {name}" for name, _ in columns)
+            return f"SELECT {values} FROM ({query})"
+        if self._flip(0.2):
+            return f"SELECT DISTINCT {names} FROM ({query})"
+        pair = self._pair(source.exact, inner.exact)
+        operation = self._random.choice(["UNION ALL", "UNION", "INTERSECT", "EXCEPT ALL"])
+        head = query.split(" WHERE ")[0]
+        condition = f" WHERE {self._equality(*pair)}" if pair else ""
+        return f"{query} {operation} {head}{condition}"
 
     def _outputs(self, values: Sequence[Typed]) -> tuple[str, tuple[Typed, ...]]:
         """Return a list of values under new names, and the columns that it makes."""

@@ -19,6 +19,14 @@ class SubqueryMaker(FromMaker):
             where.append(clock)
         return source, where
 
+    def _rows(self, source: From, where: Sequence[str]) -> str:
+        """Return the FROM and WHERE of a subquery; sometimes both are in a query within it."""
+        rows = f"FROM {source.sql}{where_clause(where)}"
+        if where and len(source.prefixes) == 1 and self._flip(0.15):
+            (alias,) = source.prefixes
+            return f"FROM (SELECT * {rows}) AS {alias}"
+        return rows
+
     def _subquery_condition(self, columns: Sequence[Typed], depth: int) -> str:
         random = self._random
         source, where = self._inner(depth)
@@ -35,7 +43,7 @@ class SubqueryMaker(FromMaker):
                 value, tail = "count(*)", " HAVING count(*) > 1" if self._flip(0.7) else ""
             elif self._flip(0.1):
                 tail = f" GROUP BY {random.choice(inner)[0]} HAVING count(*) > 1"
-            text = f"SELECT {value} FROM {source.sql}{where_clause(where)}{tail}"
+            text = f"SELECT {value} {self._rows(source, where)}{tail}"
             condition = f"{is_not}EXISTS ({text})"
         elif chance < 0.7:
             condition = self._in_condition(columns, source, where, is_not)
@@ -75,7 +83,7 @@ class SubqueryMaker(FromMaker):
         elif len(inner) == 1 and self._flip(0.12):
             tail = f" UNION ALL {self._union_input(columns, dict(source.exact)[inner[0]])}"
         distinct = "DISTINCT " if not tail and self._flip(0.1) else ""
-        text = f"SELECT {distinct}{select} FROM {source.sql}{where_clause(where)}{tail}"
+        text = f"SELECT {distinct}{select} {self._rows(source, where)}{tail}"
         return f"{left} {is_not}IN ({text})"
 
     def _union_input(self, columns: Sequence[Typed], kind: str) -> str:
@@ -108,7 +116,10 @@ class SubqueryMaker(FromMaker):
             if self._flip(0.15):
                 value, _ = self._value([], kind)
                 call = f"coalesce({call}, {value})"
-        return f"(SELECT {call} FROM {source.sql}{where_clause(where)})"
+        if self._flip(0.08):
+            outer, _ = self._value(columns, kind)
+            call = f"coalesce({call}, {outer})"
+        return f"(SELECT {call} {self._rows(source, where)})"
 
     def _subquery_value(self, columns: Sequence[Typed], depth: int) -> Typed:
         """Return a value with a subquery in it, wherever in an expression it may be."""

@@ -29,10 +29,9 @@ from ..plan.join import JoinKind
 from ..plan.node import Node
 from .builder import Builder, Item, Relation
 from .clauses import SelectColumn, alias_values, group_by, select_columns
-from .group_by import has_aggregates, plan_aggregate
+from .group_by import has_aggregates, plan_aggregate, with_defaults
 from .grouping_sets import GroupBy
 from .join_conditions import common_type, plan_join
-from .scalar_subqueries import with_defaults
 from .scope import having_conditions
 from .subquery_joins import Correlation, Equality, PlannedSubquery, SubqueryJoin
 
@@ -68,6 +67,15 @@ class OneRowSubquery:
     @property
     def _equals(self) -> str:
         return text_of(conjunction([equality.condition for equality in self.equalities]))
+
+
+def check_own_columns(planned: PlannedSubquery, select: exp.Select) -> None:
+    """Raise DecorrelationError if a subquery reads outer values in a clause after WHERE."""
+    scope = planned.context.scope(planned.relation.items)
+    columns = select_columns(select, scope)
+    group_by(select, columns, scope)
+    if (clause := select.args.get("having")) is not None:
+        replace(scope, aliases=alias_values(columns)).resolve(clause.this)
 
 
 def has_one_row(planned: PlannedSubquery) -> bool:

@@ -26,7 +26,7 @@ from relstate.connector.syntax.tree import (
 )
 from relstate.storage import types
 
-from ..plan.node import Node, Order
+from ..plan.node import Names, Node, Order
 from ..plan.stateless import Filter, Output, Project
 from ..plan.topn import TopN
 from .analysis import Analysis
@@ -88,11 +88,16 @@ class Item:
 
 @dataclass(frozen=True)
 class Relation:
-    """An operator and its columns, in the order of ``*``; ``order``: how a query sorts them."""
+    """An operator and its columns, in the order of ``*``; ``order``: how a query sorts them.
+
+    ``domain``: the fields with the outer values for which its rows are (outer_domain); none if
+    they are the same for all.
+    """
 
     node: Node
     items: tuple[Item, ...]
     order: tuple[Order, ...] = ()
+    domain: Names = ()
 
     def with_alias(self, alias: str | None, names: Sequence[str] = ()) -> Relation:
         """Return the relation under an alias, as in FROM; ``names`` rename its columns."""
@@ -105,7 +110,7 @@ class Relation:
         items = tuple(
             Item(name, item.field, alias) for name, item in zip(titles, visible_items, strict=True)
         )
-        return Relation(self.node, items)
+        return Relation(self.node, items, domain=self.domain)
 
 
 AttachValues: TypeAlias = Callable[[Node, Sequence[Tree]], tuple[Node, Sequence[Tree]]]
@@ -136,7 +141,8 @@ def _attach_no_condition(node: Node, condition: Tree) -> tuple[Node, Tree | None
 class Builder:
     """Adds operators to a plan, with names and types. For one plan.
 
-    ``never_null``: the fields of scans that are never NULL.
+    ``never_null``: the fields of scans that are never NULL. ``field_types``: the types of the
+    fields that names of the query may refer to.
     """
 
     analysis: Analysis
@@ -144,6 +150,17 @@ class Builder:
     attach_values: AttachValues = _attach_no_values
     attach_condition: AttachCondition = _attach_no_condition
     never_null: set[str] = field(default_factory=set)
+    field_types: dict[str, types.DataType] = field(default_factory=dict)
+
+    def remember_types(self, node: Node) -> None:
+        """Remember the types of the fields of an operator."""
+        self.field_types.update((node_field.name, node_field.type) for node_field in node.fields)
+
+    def type_of(self, expression: Tree) -> types.DataType:
+        """Return the type of an expression over fields whose types are remembered."""
+        names = sorted(columns_of(expression))
+        fields = [types.Field(name, self.field_types[name]) for name in names]
+        return self.analysis.types_of(fields, [text_of(expression)])[0]
 
     def filter(self, node: Node, conditions: Sequence[Tree]) -> Node:
         """Return the rows for which all conditions are true.

@@ -18,7 +18,7 @@ from relstate.connector.syntax.tree import Tree, columns_of, conjuncts, is_star,
 from relstate.storage import types
 
 from ..plan.join import JoinKind
-from ..plan.node import Node
+from ..plan.node import Names, Node
 from ..plan.stateless import Scan, ScanColumn
 from .analysis import Table, Tables, table_not_found_error
 from .builder import Builder, Item, Relation, has_subquery_call
@@ -26,6 +26,7 @@ from .constants import one_row, plan_range, plan_values
 from .expressions import function_name, unsupported_error
 from .generators import is_generator, named_columns, plan_generator, usual_names
 from .join_chain import JoinChain, JoinStep, resolve_all
+from .outer_domain import Domain, DomainColumns, join_domain_inputs
 from .pivot import plan_pivot
 from .scope import Outer, ResolveSubquery, Scope
 from .temporal import filter_expired
@@ -42,15 +43,16 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class CommonTable:
-    """A query of a WITH clause, and the common tables that it can read."""
+    """A query of a WITH clause, the common tables that it can read, and the outer values."""
 
     query: Tree
     names: tuple[str, ...]
     common_tables: Mapping[str, CommonTable]
+    domain: Domain | None = None
 
 
 CommonTables: TypeAlias = Mapping[str, CommonTable]
-PlanQuery: TypeAlias = Callable[[Tree, CommonTables], Relation]
+PlanQuery: TypeAlias = Callable[[Tree, CommonTables, Domain | None], Relation]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +60,29 @@ class Context:
     """What a SELECT can name besides the columns of its FROM.
 
     ``outer``: the columns of the query around a subquery in an expression, for its WHERE and for ON
-    of its inner joins alone.
+    of its inner joins alone. ``domain``: the outer values that all clauses may read, and
+    ``fields``: where the rows of FROM have them.
     """
 
     common_tables: CommonTables
     resolve_subquery: ResolveSubquery
     outer: Outer | None = None
+    domain: Domain | None = None
+    fields: Names = ()
 
     def scope(self, items: Sequence[Item], aliases: Mapping[str, Tree] | None = None) -> Scope:
         """Return the scope of an expression over columns."""
-        return Scope(tuple(items), aliases or {}, resolve_subquery=self.resolve_subquery)
+        return Scope(
+            tuple(items),
+            aliases or {},
+            resolve_subquery=self.resolve_subquery,
+            outer=None if self.domain is None else DomainColumns(self.domain, self.fields),
+        )
 
     def where_scope(self, items: Sequence[Item]) -> Scope:
         """Return the scope of a WHERE over columns."""
-        return replace(self.scope(items), outer=self.outer)
+        scope = self.scope(items)
+        return scope if self.outer is None else replace(scope, outer=self.outer)
 
     @property
     def parameters(self) -> Set[str]:
@@ -103,58 +114,115 @@ class FromPlanner:
         The conditions are those conjuncts of WHERE that the rows alone do not decide.
         """
         clause, where = select.args.get("from_"), select.args.get("where")
-        joins, laterals = _split_laterals(select)
         conditions = () if where is None else tuple(conjuncts(where.this))
+        groups = _input_groups(select)
+        nested_joins = () if clause is None else _joins_of(clause.this)
+        _check_commas([*nested_joins, *(select.args.get("joins") or ())])
+        laterals = groups[-1].laterals
         late = [c for c in conditions if laterals and _may_read(c, laterals)]
         early = [c for c in conditions if c not in late]
-        if clause is None:
-            relation = one_row(self.builder)
-            chain = JoinChain(self.builder, relation, (), context.scope, context.where_scope)
-        else:
-            chain = self._chain(clause.this, joins, context)
-        relation, remaining = chain.plan(early)
-        for lateral in laterals:
-            relation = self._plan_lateral(relation, lateral, context)
+        first, steps = (None, []) if clause is None else self._plan_first(clause.this, context)
+        relation, remaining, context = self._plan_group(
+            select, first, steps, groups[0], early if len(groups) == 1 else (), context
+        )
+        for group in groups[1:]:
+            relation, pending, context = self._plan_group(
+                select, relation, (), group, early if group is groups[-1] else (), context
+            )
+            remaining = [*remaining, *pending]
         remaining += resolve_all(context.where_scope(relation.items), late)
         own = [c for c in remaining if columns_of(c).isdisjoint(context.parameters)]
         correlated = [c for c in remaining if c not in own]
+        if context.domain is not None:
+            scope = context.scope(relation.items)
+            compared = [*conditions, *_inner_conditions(select)]
+            context.domain.note_comparisons(compared, relation, scope)
         return replace(relation, node=self.builder.filter(relation.node, own)), correlated
+
+    def _plan_group(
+        self,
+        select: Tree,
+        first: Relation | None,
+        steps: Sequence[JoinStep],
+        group: _InputGroup,
+        where: Sequence[Tree],
+        context: Context,
+    ) -> tuple[Relation, list[Tree], Context]:
+        """Return (inputs joined with a group, conditions to be applied, the context over them)."""
+        steps = [*steps, *self._plan_steps(group.joins, context)]
+        relation, pending, context = self._joined(select, first, steps, where, context)
+        for lateral in group.laterals:
+            joined = self._plan_lateral(relation, lateral, context)
+            relation = replace(joined, domain=relation.domain)
+            self.builder.remember_types(relation.node)
+        return relation, pending, context
+
+    def _joined(
+        self,
+        tree: Tree,
+        first: Relation | None,
+        steps: Sequence[JoinStep],
+        where: Sequence[Tree],
+        context: Context,
+    ) -> tuple[Relation, list[Tree], Context]:
+        """Return (the joined inputs of a FROM, conditions to be applied, the context over them).
+
+        ``first``: None without a FROM. ``tree``: what the inputs and conditions are part of.
+        """
+        if context.domain is not None:
+            first, steps, fields = join_domain_inputs(context.domain, tree, first, steps)
+            context = replace(context, fields=fields)
+        if first is None:
+            first = one_row(self.builder)
+        for relation in (first, *(step.relation for step in steps)):
+            self.builder.remember_types(relation.node)
+        chain = JoinChain(self.builder, first, steps, context.scope, context.where_scope)
+        relation, pending = chain.plan(where)
+        return replace(relation, domain=context.fields), pending, context
 
     def _plan_lateral(self, relation: Relation, tree: exp.Lateral, context: Context) -> Relation:
         """Return rows with those that a generator makes of each."""
         call = tree.this
         if isinstance(call, exp.Query):
             return self.plan_lateral(relation, tree, context)
-        if not is_generator(call):
-            raise unsupported_error("this function after LATERAL", "write a subquery", tree)
+        if not is_generator(call) or has_join_condition(tree):
+            return self.plan_lateral(relation, _as_subquery(tree), context)
         resolved = context.scope(relation.items).resolve(call)
         is_outer = bool(tree.args.get("outer")) or is_left_join(tree.parent)
-        node = relation.node
-        if has_subquery_call(resolved):
-            node, (resolved,) = self.builder.attach_values(node, [resolved])
-        node, made = plan_generator(self.builder, node, resolved, is_outer=is_outer)
+        node, made = self._plan_generator(relation.node, resolved, is_outer=is_outer)
         title, names = _alias_of(tree)
         items = named_columns(made, names, tree)
         return Relation(node, (*relation.items, *(replace(i, qualifier=title) for i in items)))
 
     # Inputs
 
-    def _chain(self, first: Tree, joins: Sequence[Tree], context: Context) -> JoinChain:
-        relation = self._plan_input(first, context)
-        all_joins = (*_joins_of(first), *joins)
-        _check_commas(all_joins)
-        steps = [self._plan_step(join, context) for join in all_joins]
-        return JoinChain(self.builder, relation, steps, context.scope, context.where_scope)
+    def _plan_first(self, tree: Tree, context: Context) -> tuple[Relation, list[JoinStep]]:
+        """Return the first input of a FROM, and the joins that sqlglot nests in it."""
+        relation = self._plan_input(tree, context)
+        return relation, self._plan_steps(_joins_of(tree), context)
 
-    def _plan_joins(self, first: Tree, context: Context) -> Relation:
-        relation, _ = self._chain(first, (), replace(context, outer=None)).plan(())
-        return relation
+    def _plan_steps(self, joins: Sequence[Tree], context: Context) -> list[JoinStep]:
+        return [self._plan_step(join, context) for join in joins]
+
+    def _plan_joins(self, tree: Tree, context: Context) -> Relation:
+        """Return inputs that are joined with each other alone."""
+        context = replace(context, outer=None, fields=())
+        _check_commas(_joins_of(tree))
+        first, steps = self._plan_first(tree, context)
+        relation, pending, _ = self._joined(tree, first, steps, (), context)
+        return replace(relation, node=self.builder.filter(relation.node, pending))
 
     def _plan_input(self, tree: Tree, context: Context) -> Relation:
         """Return one input of FROM, without the joins that sqlglot nests in it."""
         _check_input(tree)
         relation = self._plan_source(tree, context)
         for pivot in tree.args.get("pivots") or ():
+            if relation.domain:
+                raise unsupported_error(
+                    "PIVOT or UNPIVOT of a subquery that reads columns of the query around it",
+                    "write an aggregate with FILTER for each value",
+                    tree,
+                )
             relation = plan_pivot(self.builder, relation, pivot)
         return relation
 
@@ -166,35 +234,52 @@ class FromPlanner:
             if isinstance(tree.this, exp.Table | exp.Subquery) and not tree.args.get("with_"):
                 inner = self._plan_joins(tree.this, context)
                 return inner if title is None else inner.with_alias(title, names)
-            return self.plan(tree.this, visible_common_tables(tree, common_tables)).with_alias(
-                title, names
-            )
+            tables = visible_common_tables(tree, common_tables, context.domain)
+            return self.plan(tree.this, tables, context.domain).with_alias(title, names)
         if isinstance(tree, exp.Values):
             return plan_values(self.builder, tree).with_alias(title, names)
         if not isinstance(tree, exp.Table):
             raise unsupported_error("this in FROM", "read tables, views and subqueries", tree)
         if not isinstance(tree.this, exp.Identifier):
-            return self._plan_function(tree.this).with_alias(title, names)
-        return self._plan_table(tree, title, names, common_tables)
+            return self._plan_function(tree.this, context).with_alias(title, names)
+        return self._plan_table(tree, title, names, context)
 
-    def _plan_function(self, call: Tree) -> Relation:
+    def _plan_function(self, call: Tree, context: Context) -> Relation:
         if function_name(call) == "range":
             return plan_range(self.builder, call)
         if not is_generator(call):
             raise unsupported_error("this function in FROM", "read tables and subqueries", call)
-        node, items = plan_generator(
-            self.builder, one_row(self.builder).node, Scope(()).resolve(call)
-        )
-        return Relation(node, items)
+        source = one_row(self.builder)
+        if context.domain is not None and context.domain.is_read_in(call):
+            source = context.domain.copy()
+        scope = replace(context, fields=source.domain).scope(())
+        node, items = self._plan_generator(source.node, scope.resolve(call))
+        return Relation(node, items, domain=source.domain)
+
+    def _plan_generator(
+        self, node: Node, call: Tree, *, is_outer: bool = False
+    ) -> tuple[Node, tuple[Item, ...]]:
+        """Return the rows that a call makes of each row, and the columns of the call."""
+        if has_subquery_call(call):
+            node, (call,) = self.builder.attach_values(node, [call])
+        return plan_generator(self.builder, node, call, is_outer=is_outer)
 
     def _plan_table(
-        self, tree: exp.Table, title: str | None, names: Sequence[str], common_tables: CommonTables
+        self, tree: exp.Table, title: str | None, names: Sequence[str], context: Context
     ) -> Relation:
+        common_tables = context.common_tables
         common_table = None if tree.args.get("db") else common_tables.get(tree.name.lower())
         if common_table is not None:
-            relation = self.plan(common_table.query, common_table.common_tables).with_alias(
-                tree.name, common_table.names
-            )
+            domain = common_table.domain
+            relation = self.plan(common_table.query, common_table.common_tables, domain)
+            if relation.domain and domain is not context.domain:
+                raise unsupported_error(
+                    f"the common table {tree.name!r}, which reads columns of the query around it, "
+                    "in a subquery",
+                    "write its query in place of its name",
+                    tree,
+                )
+            relation = relation.with_alias(tree.name, common_table.names)
             return relation.with_alias(title or tree.name, names)
         table = None if tree.args.get("db") else self.tables.find(tree.name)
         if table is None:
@@ -273,29 +358,65 @@ def _alias_of(tree: Tree) -> tuple[str | None, list[str]]:
     return alias.name or None, [name.name for name in alias.columns]
 
 
-def _split_laterals(select: Tree) -> tuple[list[Tree], list[exp.Lateral]]:
-    """Return the joins of a SELECT, and the generators at the end of its FROM."""
-    joins = list(select.args.get("joins") or ())
-    laterals: list[exp.Lateral] = []
-    while joins and isinstance(joins[-1].this, exp.Lateral):
-        join = joins.pop()
-        _check_lateral_join(join)
-        laterals.insert(0, join.this)
-    for join in joins:
+def _inner_conditions(select: Tree) -> list[Tree]:
+    """Return the conditions after ON of the inner joins of a SELECT."""
+    inner = [
+        join.args["on"]
+        for join in select.args.get("joins") or ()
+        if join.args.get("on")
+        and not join.args.get("side")
+        and str(join.args.get("kind") or "").upper() in ("", "INNER")
+    ]
+    return [part for on in inner for part in conjuncts(on)]
+
+
+@dataclass(frozen=True, slots=True)
+class _InputGroup:
+    """Some joins of a FROM, and the LATERAL inputs after them."""
+
+    joins: list[Tree] = field(default_factory=list)
+    laterals: list[exp.Lateral] = field(default_factory=list)
+
+
+def _input_groups(select: Tree) -> list[_InputGroup]:
+    """Return the inputs of a SELECT after the first one; the groups are joined in their order."""
+    groups = [_InputGroup()]
+    for join in select.args.get("joins") or ():
         if isinstance(join.this, exp.Lateral):
-            raise unsupported_error("a join after LATERAL", "write LATERAL last", join)
-    return joins, [*laterals, *(select.args.get("laterals") or ())]
+            _check_lateral_join(join)
+            groups[-1].laterals.append(join.this)
+            continue
+        if groups[-1].laterals:
+            groups.append(_InputGroup())
+        groups[-1].joins.append(join)
+    groups[-1].laterals.extend(select.args.get("laterals") or ())
+    return groups
 
 
 def _check_lateral_join(join: Tree) -> None:
-    on = join.args.get("on")
-    is_plain = on is None or (isinstance(on, exp.Boolean) and on.this)
-    is_plain = is_plain or isinstance(join.this.this, exp.Query)
     side, kind = (str(join.args.get(part) or "").upper() for part in ("side", "kind"))
-    if not is_plain or side not in ("", "LEFT") or kind not in ("", "INNER", "CROSS", "OUTER"):
+    if side not in ("", "LEFT") or kind not in ("", "INNER", "CROSS", "OUTER"):
         raise unsupported_error(
-            "this LATERAL join", "write LATERAL VIEW [OUTER], and its condition in WHERE", join
+            "this LATERAL join", "write JOIN LATERAL or LEFT JOIN LATERAL", join
         )
+
+
+def has_join_condition(lateral: Tree) -> bool:
+    """Return whether a LATERAL input has a condition after ON."""
+    join = lateral.parent
+    on = join.args.get("on") if isinstance(join, exp.Join) else None
+    return on is not None and not (isinstance(on, exp.Boolean) and on.this)
+
+
+def _as_subquery(lateral: exp.Lateral) -> exp.Lateral:
+    """Return a LATERAL function as a LATERAL subquery that reads it in FROM."""
+    source = exp.Table(this=lateral.this.copy())
+    select = exp.Select(expressions=[exp.Star()], from_=exp.From(this=source))
+    whole = (lateral.parent if isinstance(lateral.parent, exp.Join) else lateral).copy()
+    subquery = whole.this if isinstance(whole, exp.Join) else whole
+    subquery.set("this", exp.Subquery(this=select))
+    assert isinstance(subquery, exp.Lateral)
+    return subquery
 
 
 def is_left_join(join: Tree | None) -> bool:
@@ -324,15 +445,20 @@ def _names_made(source: Tree) -> Sequence[str] | None:
     return [expression.alias_or_name for expression in select.expressions]
 
 
-def visible_common_tables(tree: Tree, common_tables: CommonTables) -> CommonTables:
-    """Return the common tables that a query can read: its own and those of outer queries."""
+def visible_common_tables(
+    tree: Tree, common_tables: CommonTables, domain: Domain | None = None
+) -> CommonTables:
+    """Return the common tables that a query can read: its own and those of outer queries.
+
+    ``domain``: the outer values that its own ones may read.
+    """
     clause = tree.args.get("with_")
     if clause is None:
         return common_tables
     tables = dict(common_tables)
     for table in clause.expressions:
         names = tuple(column_.name for column_ in table.args["alias"].columns)
-        tables[table.alias.lower()] = CommonTable(table.this, names, dict(tables))
+        tables[table.alias.lower()] = CommonTable(table.this, names, dict(tables), domain)
     return tables
 
 

@@ -14,9 +14,11 @@ from sqlglot import exp
 from relstate.connector.syntax.tree import (
     Tree,
     as_operand,
+    cast_text,
     columns_of,
     comparable_text,
     parse_expression,
+    substituted,
     text_of,
     with_fields,
     without_parentheses,
@@ -25,8 +27,19 @@ from relstate.storage import types
 
 from ..plan.aggregate import Aggregate, Call, Function
 from ..plan.node import Names, Node
+from ..plan.recompute import GroupRecompute
+from ..plan.stateless import Output, Project
 from .builder import Builder, check_keyable, field_title, has_subquery_call
-from .calls import AGGREGATES, find_aggregates, values_of
+from .calls import (
+    AGGREGATES,
+    EMPTY_WITHOUT_ROWS,
+    ZERO_WITHOUT_ROWS,
+    find_aggregates,
+    function_of,
+    is_special_without_rows,
+    name_of,
+    values_of,
+)
 from .expressions import VARIANCE_FUNCTIONS, unsupported_error
 from .recompute import plan_group_recompute
 from .year_months import with_months
@@ -109,9 +122,19 @@ def _plan_calls(
 
 def plan_distinct(node: Node, fields: Sequence[str]) -> Node:
     """Return each distinct row once."""
-    for name in fields:
-        check_keyable(node.type_of(name), "DISTINCT")
-    return Aggregate(node, tuple(dict.fromkeys(fields)), ())
+    data_types = {name: node.type_of(name) for name in fields}
+    nulls = [name for name, data_type in data_types.items() if data_type == types.Void()]
+    if len(nulls) == len(data_types):
+        nulls = []
+    for name, data_type in data_types.items():
+        if name not in nulls:
+            check_keyable(data_type, "DISTINCT")
+    distinct = Aggregate(node, tuple(name for name in data_types if name not in nulls), ())
+    if not nulls:
+        return distinct
+    outputs = [Output(field, types.quoted(field.name), field.name) for field in distinct.fields]
+    outputs += [Output(types.Field(name, types.Void()), "NULL") for name in nulls]
+    return Project(distinct, tuple(outputs))
 
 
 def _compute_groups(
@@ -254,3 +277,40 @@ def _combine_arguments(arguments: Sequence[Tree], is_distinct: bool) -> Tree:
     )
     value = f"named_struct({parts})" if is_distinct else "TRUE"
     return parse_expression(f"CASE WHEN {is_valid} THEN {value} END")
+
+
+def with_defaults(aggregate: Node, expressions: Sequence[Tree], subquery: Tree) -> list[Tree]:
+    """Return expressions over an aggregate that have the values of no rows where it has no row."""
+    defaults = _defaults(aggregate, subquery)
+
+    def replacement(part: Tree) -> Tree | None:
+        if not isinstance(part, exp.Column) or part.name not in defaults:
+            return None
+        return parse_expression(f"coalesce({types.quoted(part.name)}, {defaults[part.name]})")
+
+    return [substituted(tree, replacement) for tree in expressions]
+
+
+def _defaults(aggregate: Node, subquery: Tree) -> dict[str, str]:
+    """Return, by output, the values that the calls of an aggregate have without rows, as SQL.
+
+    Those that are not NULL.
+    """
+    if isinstance(aggregate, Aggregate):
+        counts = (call for call in aggregate.calls if call.function is Function.COUNT)
+        return {call.output.name: "0L" for call in counts}
+    assert isinstance(aggregate, GroupRecompute)
+    defaults = {}
+    for call in aggregate.calls:
+        name = name_of(function_of(parse_expression(call.text)))
+        if is_special_without_rows(name):
+            raise unsupported_error(
+                f"{name}() in a subquery that compares rows with those of the query around it",
+                "write it as a join with ON",
+                subquery,
+            )
+        if name in ZERO_WITHOUT_ROWS:
+            defaults[call.output.name] = "0L"
+        elif name in EMPTY_WITHOUT_ROWS:
+            defaults[call.output.name] = cast_text("array()", call.output.type)
+    return defaults

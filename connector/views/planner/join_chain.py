@@ -223,6 +223,7 @@ class JoinChain:
                 for item, key in zip(items[:count], node.keys[:count], strict=True)
             ]
             items = (*merged, *items[count:])
+            self.builder.remember_types(node)
         return Relation(result, items), used
 
 

@@ -26,7 +26,7 @@ from relstate.connector.syntax.tree import (
     parse_expression,
     text_of,
 )
-from relstate.storage import errors, types
+from relstate.storage import types
 
 from ..plan.generate import OneRow
 from ..plan.join import JoinKind
@@ -42,14 +42,14 @@ from .clauses import (
     select_columns,
 )
 from .expressions import unsupported_error
-from .from_clause import Context, is_left_join
+from .from_clause import Context, has_join_condition, is_left_join
 from .generators import named_columns
-from .group_by import has_aggregates, plan_aggregate, plan_distinct
+from .group_by import has_aggregates, plan_aggregate, plan_distinct, with_defaults
 from .join_conditions import plan_join
-from .scalar_subqueries import with_defaults
-from .scope import Outer, Scope, having_conditions
+from .scope import DecorrelationError, Outer, Scope, having_conditions
 from .subquery_joins import (
     Correlation,
+    Equality,
     PlannedSubquery,
     SubqueryJoin,
     correlation_of,
@@ -91,6 +91,16 @@ class LateralJoin:
             return self._aggregated(select, columns)
         return self._plain(select, columns)
 
+    def over_domain(self, names: Sequence[str]) -> Relation:
+        """Return the joined rows of a subquery that is planned over a domain.
+
+        ``names``: the fields of the relation with the values of the domain.
+        """
+        inner = self.planned.relation
+        pairs = zip(names, inner.domain, strict=True)
+        equalities = [Equality(column(left), column(right), True) for left, right in pairs]
+        return self._joined(inner.node, inner.items, Correlation(equalities, ()))
+
     @property
     def _scope(self) -> Scope:
         return self.planned.context.where_scope(self.planned.relation.items)
@@ -103,8 +113,9 @@ class LateralJoin:
     def _is_left(self) -> bool:
         return is_left_join(self.tree.parent)
 
-    def _error(self, construct: str, advice: str) -> errors.UnsupportedStatementError:
-        return unsupported_error(f"a LATERAL subquery with {construct}", advice, self.tree)
+    def _error(self, construct: str, advice: str) -> DecorrelationError:
+        error = unsupported_error(f"a LATERAL subquery with {construct}", advice, self.tree)
+        return DecorrelationError(str(error))
 
     # Kinds of subqueries
 
@@ -193,7 +204,7 @@ class LateralJoin:
         values = [select_column.value for select_column in columns]
         having = self._having(select, right, columns, ())
         self._check_own([*values, *having])
-        if self._is_left and (having or self._has_condition()):
+        if self._is_left and (having or has_join_condition(self.tree)):
             raise self._error("an aggregate, in a LEFT JOIN", "write JOIN LATERAL: it has a row")
         aggregate, outputs = plan_aggregate(
             self.builder, right, [column(key) for key in keys], [*values, *having]
@@ -265,7 +276,7 @@ class LateralJoin:
         if any(not columns_of(value).isdisjoint(self.outer.parameters) for value in values):
             raise self._own_values_error()
 
-    def _own_values_error(self) -> errors.UnsupportedStatementError:
+    def _own_values_error(self) -> DecorrelationError:
         return self._error(
             "aggregates, DISTINCT or LIMIT, and outer columns outside of its WHERE",
             "compute with them in the query around it",
@@ -275,13 +286,9 @@ class LateralJoin:
         if limit_and_offset(select) != (None, 0):
             raise self._error("an aggregate and LIMIT", "aggregate in a subquery in its FROM")
 
-    def _has_condition(self) -> bool:
-        on = self.tree.parent.args.get("on") if isinstance(self.tree.parent, exp.Join) else None
-        return on is not None and not (isinstance(on, exp.Boolean) and on.this)
-
     def _on(self, joined: Relation) -> list[Tree]:
         """Return the conditions after ON, over the columns of both sides."""
-        if not self._has_condition():
+        if not has_join_condition(self.tree):
             return []
         assert self.tree.parent is not None
         scope = self.context.scope(joined.items)

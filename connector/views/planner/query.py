@@ -1,11 +1,7 @@
-"""From a query to the plan of a view: SELECT, clause by clause, and UNION.
+"""From a query to operators: SELECT, clause by clause, UNION, INTERSECT and EXCEPT.
 
-sqlglot parses the query. Spark analyses it: its columns, the types of all expressions, and whether
-sqlglot has parsed it right. What cannot be maintained incrementally is refused.
-
-Promises: the visible columns of a plan are those that Spark gives the query. Clauses have the
-meaning and the order that they have in Spark: FROM, WHERE, GROUP BY, HAVING, windows, QUALIFY,
-SELECT, DISTINCT, ORDER BY, LIMIT.
+Promises: clauses have the meaning and the order that they have in Spark: FROM, WHERE, GROUP BY,
+HAVING, windows, QUALIFY, SELECT, DISTINCT, ORDER BY, LIMIT.
 Does not know: state tables, or how a plan is run.
 """
 
@@ -15,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from pyspark.sql import SparkSession
 from sqlglot import exp
 
 from relstate.connector.syntax.parsed_query import ParsedQuery
@@ -28,11 +23,9 @@ from relstate.connector.syntax.tree import (
     with_fields,
     without_parentheses,
 )
-from relstate.storage import errors, types
 
-from ..plan.materialize import Materialize
-from ..plan.node import Node, Order
-from .analysis import Analysis, Tables, as_nullable, table_not_found_error
+from ..plan.node import Names, Node
+from .analysis import Tables
 from .builder import Builder, Item, Relation
 from .clauses import (
     SelectColumn,
@@ -45,15 +38,8 @@ from .clauses import (
     qualify_conditions,
     select_columns,
 )
-from .clustering import cluster_root
-from .comparisons import compare_in_joins
 from .constants import plan_values
 from .expressions import (
-    check_expressions,
-    check_moments,
-    check_time_independent,
-    function_name,
-    is_clock,
     unsupported_error,
 )
 from .from_clause import CommonTables, Context, FromPlanner, visible_common_tables
@@ -62,121 +48,23 @@ from .group_by import has_aggregates, plan_distinct
 from .grouping_sets import GroupBy, plan_group_by
 from .join_conditions import joins_one_row_at_most
 from .lateral import LateralJoin
-from .scope import Outer, Scope, having_conditions
+from .outer_domain import (
+    Domain,
+    as_inputs,
+    find_parameters,
+    group_over_domain,
+    limit_per_combination,
+    partition_by_domain,
+    plan_domain,
+    without_domain_columns,
+)
+from .scope import DecorrelationError, Outer, Scope, having_conditions
 from .session_windows import plan_session, read_session
 from .set_operations import plan_counted, plan_union
-from .simplify import merge_operators, simplify_plan
 from .subqueries import Subqueries
 from .subquery_joins import PlannedSubquery
 from .time_windows import plan_time_window
-from .windows import find_windows, plan_unbounded_ranks, plan_windows, with_named_windows
-
-
-def plan_view(
-    spark: SparkSession,
-    tables: Tables,
-    query: str,
-    names: Sequence[str] = (),
-    cluster_by: Sequence[str] = (),
-) -> Materialize:
-    """Return the plan of a view over tables; ``names``: of its columns, if not those of the query.
-
-    ``cluster_by``: the columns by which the view's table is distributed; none for any.
-    UnsupportedStatementError for a query that cannot be maintained, TableNotFoundError for a query
-    over tables that the store does not have, Spark's AnalysisException for an invalid query.
-    """
-    parsed = ParsedQuery.parse(query)
-    tree = parsed.tree
-    analysis = Analysis(spark, tables)
-    if analysis.is_case_sensitive:
-        raise unsupported_error(
-            "names that differ in case only", "unset spark.sql.caseSensitive and try again"
-        )
-    check_expressions(tree, analysis.functions())
-    check_moments(tree)
-    _check_tables(parsed, tables)
-    columns = analysis.columns(parsed)
-    builder = Builder(analysis)
-    relation = QueryPlanner(builder, tables, parsed).plan(tree, {})
-    node = merge_operators(plan_unbounded_ranks(relation.node))
-    relation = replace(relation, node=compare_in_joins(builder, node))
-    root = cluster_root(_materialize(relation, columns, names), cluster_by)
-    plan = simplify_plan(root)
-    check_time_independent(plan, analysis)
-    return plan
-
-
-def _check_tables(query: ParsedQuery, tables: Tables) -> None:
-    """Raise an error for a table that is not there, and for the row id of one without a key."""
-    references = query.table_references(lambda name, as_of: True)
-    row_ids: dict[str, str] = {}
-    for reference in references:
-        table = tables.find(reference.name)
-        if table is None:
-            raise table_not_found_error(reference.name)
-        _check_clock_names([field.name for field in (*table.columns, *table.hidden)], query.tree)
-        if table.row_id is not None:
-            row_ids[reference.alias] = table.row_id
-    _check_clock_names([alias.alias for alias in query.tree.find_all(exp.Alias)], query.tree)
-    others = {reference.alias for reference in references} - row_ids.keys()
-    for alias, row_id in row_ids.items():
-        if query.names_column(row_id, others):
-            raise unsupported_error(
-                f"the hidden row id {row_id!r} of {alias!r}",
-                "it has no meaning outside of its table; write the alias before a column of that "
-                "name of another table",
-            )
-
-
-def _check_clock_names(names: Sequence[str], tree: Tree) -> None:
-    """Refuse a name of a column that hides the present time, which the tree shows as a function."""
-    for clock in filter(is_clock, tree.walk()):
-        if function_name(clock) in {name.lower() for name in names}:
-            raise unsupported_error(
-                "the present time where a column has the name of its function",
-                "give the column another name",
-                clock,
-            )
-
-
-def _materialize(
-    relation: Relation, columns: Sequence[types.Field], names: Sequence[str]
-) -> Materialize:
-    """Return the root of a plan. UnsupportedStatementError if columns differ from Spark's."""
-    if names and len(names) != len(columns):
-        raise unsupported_error(
-            f"{len(names)} names for {len(columns)} columns", "name each column of the SELECT once"
-        )
-    names = names or [field.name for field in columns]
-    lowered = [name.lower() for name in names]
-    for name in names:
-        if lowered.count(name.lower()) > 1:
-            raise unsupported_error(
-                f"two columns named {name!r}", "give one of them another name, AS …"
-            )
-    visible = [item for item in relation.items if not item.is_hidden]
-    _check_names(visible, columns)
-    own_types = [relation.node.type_of(item.field) for item in visible]
-    spark_types = [as_nullable(field.type) for field in columns]
-    if own_types != spark_types:
-        raise errors.UnsupportedStatementError(
-            f"relstate gives the columns of the query the types {', '.join(map(str, own_types))}, "
-            f"and Spark {', '.join(map(str, spark_types))}: this is a bug in relstate"
-        )
-    pairs = tuple((name, item.field) for name, item in zip(names, visible, strict=True))
-    order: dict[str, Order] = {field.name: field for field in relation.order}
-    return Materialize(relation.node, pairs, tuple(order.values()))
-
-
-def _check_names(items: Sequence[Item], columns: Sequence[types.Field]) -> None:
-    """Raise UnsupportedStatementError if named columns are not in Spark's order."""
-    names = [column.name.lower() for column in columns]
-    own_names = [(item.name or name).lower() for item, name in zip(items, names, strict=False)]
-    if own_names != names:
-        raise errors.UnsupportedStatementError(
-            f"relstate takes the columns of the query in the order {', '.join(own_names)}, and "
-            f"Spark in the order {', '.join(names)}; name the columns"
-        )
+from .windows import find_windows, plan_windows, with_named_windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,21 +94,26 @@ class QueryPlanner:
     def __init__(self, builder: Builder, tables: Tables, query: ParsedQuery) -> None:
         self._builder = builder
         self._from = FromPlanner(builder, tables, query, self.plan, self.plan_lateral)
-        self._subqueries = Subqueries(builder, self.plan_subquery)
+        self._subqueries = Subqueries(builder, self.plan_subquery, self.plan)
 
-    def plan(self, tree: Tree, common_tables: CommonTables) -> Relation:
-        """Return the plan of a query. UnsupportedStatementError if it cannot be maintained."""
-        common_tables = visible_common_tables(tree, common_tables)
+    def plan(
+        self, tree: Tree, common_tables: CommonTables, domain: Domain | None = None
+    ) -> Relation:
+        """Return the plan of a query. UnsupportedStatementError if it cannot be maintained.
+
+        ``domain``: the outer values that it may read.
+        """
+        common_tables = visible_common_tables(tree, common_tables, domain)
         if isinstance(tree, exp.Subquery):
-            return self._plan_limit(tree, self.plan(tree.this, common_tables))
+            return self._plan_limit(tree, self.plan(tree.this, common_tables, domain), domain)
         if isinstance(tree, exp.Union):
-            return self._plan_limit(tree, self._plan_union(tree, common_tables))
+            return self._plan_limit(tree, self._plan_union(tree, common_tables, domain), domain)
         if isinstance(tree, exp.SetOperation):
-            return self._plan_limit(tree, self._plan_counted(tree, common_tables))
+            return self._plan_limit(tree, self._plan_counted(tree, common_tables, domain), domain)
         if isinstance(tree, exp.Values):
-            return self._plan_limit(tree, plan_values(self._builder, tree))
+            return self._plan_limit(tree, plan_values(self._builder, tree), None)
         if isinstance(tree, exp.Select):
-            return self._plan_select(tree, common_tables)
+            return self._plan_select(tree, common_tables, domain)
         raise unsupported_error("this", "it is not maintained incrementally yet", tree)
 
     # SELECT
@@ -267,8 +160,34 @@ class QueryPlanner:
 
     def plan_lateral(self, relation: Relation, tree: exp.Lateral, context: Context) -> Relation:
         """Return a relation joined with a LATERAL subquery, whose names may be the relation's."""
+        outer_scope = context.scope(relation.items).around_subquery()
+        try:
+            return self._join_lateral(relation, tree, context, outer_scope)
+        except DecorrelationError:
+            return self._join_over_domain(relation, tree, context, outer_scope)
+
+    def _join_over_domain(
+        self, relation: Relation, tree: exp.Lateral, context: Context, outer_scope: Scope
+    ) -> Relation:
+        """Return a relation joined with a LATERAL subquery, planned for all of its values."""
+        builder, outer = self._builder, Outer(outer_scope, self._builder.namer)
+        builder.remember_types(relation.node)
+
+        def plan(domain: Domain) -> Relation:
+            return self.plan(tree.this, context.common_tables, domain)
+
+        find_parameters(builder, outer, plan)
+        node, names = builder.compute(relation.node, list(outer.parameters.values()))
+        planned = PlannedSubquery(plan(plan_domain(builder, outer, node, names)), context)
+        relation = replace(relation, node=node)
+        return LateralJoin(builder, relation, tree, planned, outer, context).over_domain(names)
+
+    def _join_lateral(
+        self, relation: Relation, tree: exp.Lateral, context: Context, outer_scope: Scope
+    ) -> Relation:
+        """Return a relation joined with a LATERAL subquery by the conditions of the latter."""
         query, common_tables = _without_parentheses(tree.this, context.common_tables)
-        outer = Outer(Scope(relation.items), self._builder.namer)
+        outer = Outer(outer_scope, self._builder.namer)
         inner = Context(common_tables, self._subqueries.resolver(common_tables), outer)
         if isinstance(query, exp.Select):
             check_clauses(query)
@@ -281,10 +200,14 @@ class QueryPlanner:
             planned = PlannedSubquery(self.plan(query, common_tables), inner)
         return LateralJoin(self._builder, relation, tree, planned, outer, context).plan()
 
-    def _plan_select(self, tree: exp.Select, common_tables: CommonTables) -> Relation:
+    def _plan_select(
+        self, tree: exp.Select, common_tables: CommonTables, domain: Domain | None
+    ) -> Relation:
         check_clauses(tree)
-        context = Context(common_tables, self._subqueries.resolver(common_tables))
+        resolver = self._subqueries.resolver(common_tables)
+        context = Context(common_tables, resolver, domain=domain)
         relation, _ = self._from.plan_from(tree, context)
+        context = replace(context, fields=relation.domain)
         return self._finish_select(tree, relation, context)
 
     def _finish_select(self, tree: exp.Select, relation: Relation, context: Context) -> Relation:
@@ -292,37 +215,62 @@ class QueryPlanner:
         tree = with_named_windows(tree)
         scope = context.scope(relation.items)
         tree, relation = plan_time_window(self._builder, tree, relation, scope)
+        self._builder.remember_types(relation.node)
         tree, session = read_session(self._builder, tree)
         columns = select_columns(tree, context.scope(relation.items))
         scope = context.scope(relation.items, alias_values(columns))
         group = group_by(tree, columns, scope)
+        keys = relation.domain
         if session is not None:
+            if keys:
+                raise unsupported_error(
+                    "session_window() in a subquery that reads columns of the query around it",
+                    "compute the sessions in a subquery in FROM",
+                    tree,
+                )
             own_scope = context.scope(relation.items)
             relation = plan_session(self._builder, relation, own_scope, session, group)
         if tree.args.get("having") is not None:
             group = group or GroupBy(())
-        clauses, keys = self._resolve_clauses(tree, relation.node, columns, scope, group)
+        clauses, sort_keys = self._resolve_clauses(tree, relation.node, columns, scope, group)
         node = relation.node
         if group is not None or has_aggregates(clauses.expressions):
-            node, outputs = plan_group_by(
-                self._builder, node, group or GroupBy(()), clauses.expressions
+            node, outputs, keys = self._plan_groups(
+                tree, relation, group or GroupBy(()), clauses.expressions, context.domain
             )
             clauses = clauses.with_expressions(outputs)
+        if keys:
+            clauses = clauses.with_expressions(
+                [partition_by_domain(expression, keys) for expression in clauses.expressions]
+            )
         node = self._builder.filter(node, clauses.having)
         node, clauses = self._plan_windows(node, columns, clauses)
         node = self._builder.filter(node, clauses.qualify)
         node, fields = self._builder.compute(node, clauses.select, _titles(columns))
         order = [
             (_replace_values(value, clauses.select, fields), descending, nulls_first)
-            for value, (_, descending, nulls_first) in zip(clauses.order_by, keys, strict=True)
+            for value, (_, descending, nulls_first) in zip(clauses.order_by, sort_keys, strict=True)
         ]
-        output = self._plan_output(node, columns, fields)
+        output = replace(self._plan_output(node, columns, fields), domain=keys)
         if tree.args.get("distinct"):
             if tree.args["distinct"].args.get("on"):
                 raise unsupported_error("DISTINCT ON", "Spark has none", tree)
-            names = [item.field for item in output.items]
+            names = [*keys, *(item.field for item in output.items)]
             output = replace(output, node=plan_distinct(output.node, names))
-        return self._plan_sort(tree, output, order)
+        return self._plan_sort(tree, output, order, context.domain)
+
+    def _plan_groups(
+        self,
+        tree: exp.Select,
+        relation: Relation,
+        group: GroupBy,
+        expressions: Sequence[Tree],
+        domain: Domain | None,
+    ) -> tuple[Node, list[Tree], Names]:
+        """Return (the aggregate for expressions, these over it, its fields of the domain)."""
+        if domain is None or not relation.domain:
+            return (*plan_group_by(self._builder, relation.node, group, expressions), ())
+        return group_over_domain(domain, relation.node, relation.domain, group, expressions, tree)
 
     def _plan_output(
         self, node: Node, columns: Sequence[SelectColumn], fields: Sequence[str]
@@ -388,7 +336,7 @@ class QueryPlanner:
 
     # ORDER BY and LIMIT
 
-    def _plan_limit(self, tree: Tree, relation: Relation) -> Relation:
+    def _plan_limit(self, tree: Tree, relation: Relation, domain: Domain | None) -> Relation:
         """Return a query in parentheses, or a UNION, with the clauses after it."""
         if not has_limit(tree):
             return relation
@@ -396,13 +344,17 @@ class QueryPlanner:
         item_columns = [SelectColumn(item.name, column(item.field)) for item in relation.items]
         scope = Scope(relation.items)
         keys = [] if clause is None else order_keys(tree, item_columns, scope)
-        return self._plan_sort(tree, replace(relation, order=()), keys)
+        return self._plan_sort(tree, replace(relation, order=()), keys, domain)
 
     def _plan_sort(
-        self, tree: Tree, relation: Relation, keys: Sequence[tuple[Tree, bool, bool]]
+        self,
+        tree: Tree,
+        relation: Relation,
+        keys: Sequence[tuple[Tree, bool, bool]],
+        domain: Domain | None,
     ) -> Relation:
         limit, offset = limit_and_offset(tree)
-        if not keys and limit is None and offset == 0:
+        if limit is None and not offset and (relation.domain or not keys):
             return relation
         if not keys and limit and not offset and joins_one_row_at_most(relation.node):
             return relation
@@ -415,15 +367,28 @@ class QueryPlanner:
         if limit is None and offset:
             raise unsupported_error("OFFSET without LIMIT", "add a LIMIT", tree)
         node, order = self._builder.compute_order(relation.node, keys, "ORDER BY")
+        if limit is not None and domain is not None and relation.domain:
+            domain.check_limit(tree)
+            return limit_per_combination(replace(relation, node=node), order, limit, offset)
         if limit is not None:
             node = self._builder.limit(node, order, limit, offset)
         return Relation(node, relation.items, order)
 
     # UNION, INTERSECT, EXCEPT
 
-    def _plan_union(self, tree: exp.Union, common_tables: CommonTables) -> Relation:
-        inputs = [self.plan(query, common_tables) for query in _inputs_of(tree)]
-        return self._united(tree, [replace(relation, order=()) for relation in inputs])
+    def _plan_union(
+        self, tree: exp.Union, common_tables: CommonTables, domain: Domain | None
+    ) -> Relation:
+        inputs = self._plan_inputs(_inputs_of(tree), common_tables, domain)
+        inputs, count = (inputs, 0) if domain is None else as_inputs(domain, inputs)
+        return without_domain_columns(self._united(tree, inputs), count)
+
+    def _plan_inputs(
+        self, queries: Sequence[Tree], common_tables: CommonTables, domain: Domain | None
+    ) -> list[Relation]:
+        """Return the inputs of a set operation."""
+        inputs = [self.plan(query, common_tables, domain) for query in queries]
+        return [replace(relation, order=()) for relation in inputs]
 
     def _united(self, tree: exp.Union, inputs: Sequence[Relation]) -> Relation:
         """Return the UNION of its inputs."""
@@ -433,15 +398,16 @@ class QueryPlanner:
         fields = [item.field for item in relation.items]
         return replace(relation, node=plan_distinct(relation.node, fields))
 
-    def _plan_counted(self, tree: exp.SetOperation, common_tables: CommonTables) -> Relation:
+    def _plan_counted(
+        self, tree: exp.SetOperation, common_tables: CommonTables, domain: Domain | None
+    ) -> Relation:
         _check_by_position(tree)
-        inputs = [
-            replace(self.plan(query, common_tables), order=())
-            for query in (tree.this, tree.expression)
-        ]
+        inputs = self._plan_inputs((tree.this, tree.expression), common_tables, domain)
+        inputs, count = (inputs, 0) if domain is None else as_inputs(domain, inputs)
         operation = "EXCEPT" if isinstance(tree, exp.Except) else "INTERSECT"
         is_distinct = bool(tree.args.get("distinct"))
-        return plan_counted(self._builder, operation, inputs, is_distinct=is_distinct)
+        counted = plan_counted(self._builder, operation, inputs, is_distinct=is_distinct)
+        return without_domain_columns(counted, count)
 
 
 def _without_parentheses(tree: Tree, common_tables: CommonTables) -> tuple[Tree, CommonTables]:

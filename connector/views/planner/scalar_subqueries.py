@@ -13,28 +13,16 @@ from sqlglot import exp
 
 from relstate.connector.syntax.tree import (
     Tree,
-    cast_text,
     column,
     parse_expression,
-    substituted,
     text_of,
 )
-from relstate.storage import types
 
-from ..plan.aggregate import Aggregate, Function
+from ..plan.aggregate import Aggregate
 from ..plan.join import JoinKind
 from ..plan.node import Node
-from ..plan.recompute import GroupRecompute
-from .calls import (
-    EMPTY_WITHOUT_ROWS,
-    ZERO_WITHOUT_ROWS,
-    function_of,
-    is_special_without_rows,
-    name_of,
-)
 from .clauses import alias_values, group_by, select_columns
-from .expressions import unsupported_error
-from .group_by import has_aggregates, plan_aggregate, plan_distinct
+from .group_by import has_aggregates, plan_aggregate, plan_distinct, with_defaults
 from .join_conditions import plan_join
 from .scope import Scope, having_conditions
 from .subquery_joins import SubqueryJoin
@@ -129,40 +117,3 @@ class CorrelatedScalar:
             return node, column(name)
         calls, single = self.subquery.single_value(node, name)
         return Aggregate(node, keys, calls), single
-
-
-def with_defaults(aggregate: Node, expressions: Sequence[Tree], subquery: Tree) -> list[Tree]:
-    """Return expressions over an aggregate that have the values of no rows where it has no row."""
-    defaults = _defaults(aggregate, subquery)
-
-    def replacement(part: Tree) -> Tree | None:
-        if not isinstance(part, exp.Column) or part.name not in defaults:
-            return None
-        return parse_expression(f"coalesce({types.quoted(part.name)}, {defaults[part.name]})")
-
-    return [substituted(tree, replacement) for tree in expressions]
-
-
-def _defaults(aggregate: Node, subquery: Tree) -> dict[str, str]:
-    """Return, by output, the values that the calls of an aggregate have without rows, as SQL.
-
-    Those that are not NULL.
-    """
-    if isinstance(aggregate, Aggregate):
-        counts = (call for call in aggregate.calls if call.function is Function.COUNT)
-        return {call.output.name: "0L" for call in counts}
-    assert isinstance(aggregate, GroupRecompute)
-    defaults = {}
-    for call in aggregate.calls:
-        name = name_of(function_of(parse_expression(call.text)))
-        if is_special_without_rows(name):
-            raise unsupported_error(
-                f"{name}() in a subquery that compares rows with those of the query around it",
-                "write it as a join with ON",
-                subquery,
-            )
-        if name in ZERO_WITHOUT_ROWS:
-            defaults[call.output.name] = "0L"
-        elif name in EMPTY_WITHOUT_ROWS:
-            defaults[call.output.name] = cast_text("array()", call.output.type)
-    return defaults

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from sqlglot import exp
 
@@ -36,6 +36,19 @@ Replacement: TypeAlias = Callable[[Tree], Tree | None]
 ResolveSubquery: TypeAlias = Callable[[Tree, "Scope"], Tree]
 """Returns the call that stands for a subquery in an expression; the scope is that of the latter."""
 
+
+class DecorrelationError(errors.UnsupportedStatementError):
+    """A subquery reads outer values where no join by its conditions gives them (outer_domain)."""
+
+
+class OuterColumns(Protocol):
+    """What the names of a subquery mean that no column of its FROM has."""
+
+    def parameter(self, node: Tree) -> Tree:
+        """Return what a name or a call means, over fields."""
+        ...
+
+
 # Marks a reference to a field, to which a star or a subquery was expanded: it is not looked up.
 _IS_FIELD = "is_field"
 # Where no column has this name, it is Spark's name for grouping_id().
@@ -55,7 +68,12 @@ class Scope:
     aliases: Mapping[str, Tree] = field(default_factory=dict)
     aliases_first: bool = False
     resolve_subquery: ResolveSubquery | None = None
-    outer: Outer | None = None
+    outer: OuterColumns | None = None
+
+    def around_subquery(self) -> Scope:
+        """Return the scope of the names that a subquery in an expression does not know itself."""
+        # Values that a condition compares are not there yet for a subquery in the condition.
+        return Scope(self.items, outer=None if isinstance(self.outer, Outer) else self.outer)
 
     def with_aliases_first(self) -> Scope:
         """Return the scope in which an alias wins over a column."""
@@ -150,12 +168,13 @@ class Scope:
             return exp.Anonymous(this="grouping_id", expressions=[])
         if self.outer is not None:
             return self.outer.parameter(node)
-        raise unsupported_error(
+        error = unsupported_error(
             "an unknown column",
-            "no table in FROM has it; a subquery can compare columns of the query around it in its "
-            "WHERE and in ON of an inner join alone, and not below INTERSECT and EXCEPT",
+            "no table in FROM has it, and a subquery cannot read columns of the query around it "
+            "there: write them in its SELECT or WHERE",
             node,
         )
+        raise DecorrelationError(str(error))
 
     def _is_unknown(self, call: Tree) -> bool:
         """Return whether a call reads columns, and none that the scope knows."""
@@ -237,16 +256,18 @@ class Outer:
     """The columns of the query around a subquery, and its aggregates, if it has a HAVING.
 
     ``parameters``: what the subquery reads of them, over the fields of that query, under the names
-    that its conditions have for it.
+    that its conditions have for it. ``words``: the identifiers that it names them by.
     """
 
     scope: Scope
     namer: Namer
     parameters: dict[str, Tree] = field(default_factory=dict)
+    words: set[str] = field(default_factory=set)
 
     def parameter(self, node: Tree) -> Tree:
         """Return a reference to a parameter for a name or call that the subquery does not know."""
         value = self.scope.resolve(node)
+        self.words.update(identifier.name.lower() for identifier in node.find_all(exp.Identifier))
         text = comparable_text(value)
         known = (name for name, tree in self.parameters.items() if comparable_text(tree) == text)
         name = next(known, None) or self.namer.unique_name("outer")

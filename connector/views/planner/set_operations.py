@@ -34,8 +34,16 @@ def plan_counted(
 ) -> Relation:
     """Return the INTERSECT or the EXCEPT of two inputs, with ALL or without."""
     node, fields, input_field = _stack(builder, inputs)
+    # Counted rows are grouped, and a NULL without a type tells none apart. Without ALL Spark joins
+    # the inputs, and takes no two of them for equal.
+    uncompared = () if is_distinct else (types.Void(),)
+    group = tuple(field.name for field in fields if field.type not in uncompared)
     for field in fields:
-        check_keyable(field.type, operation)
+        if field.name in group:
+            check_keyable(field.type, operation)
+    if not group:
+        node, all_rows = builder.with_constant(node, "all_rows")
+        group = (all_rows,)
     node, conditions = builder.compute(
         node, [parse_expression(f"{types.quoted(input_field)} = {number}") for number in range(2)]
     )
@@ -44,7 +52,6 @@ def plan_counted(
         Call(Function.COUNT, None, types.Field(name, types.BigInt()), False, condition)
         for name, condition in zip(names, conditions, strict=True)
     )
-    group = tuple(field.name for field in fields)
     counted: Node = Aggregate(node, group, calls)
     first, second = map(types.quoted, names)
     is_except = operation == "EXCEPT"
@@ -54,6 +61,9 @@ def plan_counted(
     else:
         copies = f"{first} - {second}" if is_except else f"least({first}, {second})"
         counted = _copied(builder, counted, group, copies)
+    for field in fields:
+        if field.name not in group:
+            counted = builder.with_field(counted, field.name, "NULL")
     return _relation(counted, inputs[0], fields)
 
 

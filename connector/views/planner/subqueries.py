@@ -14,6 +14,8 @@ the expression is computed, the call becomes a join:
     an aggregate
     EXISTS, IN over     if it reads something: that of one of its queries
     UNION [ALL]
+    others that read    `outer_domain`
+    something
 
 Promises: NULLs mean what they mean in Spark; a scalar subquery with two rows is Spark's error when
 its value is read.
@@ -41,22 +43,33 @@ from relstate.connector.syntax.tree import (
 
 from ..plan.join import JoinKind
 from ..plan.node import Node
-from .aggregated_subqueries import OneRowSubquery, aggregate_subquery, has_one_row
+from .aggregated_subqueries import (
+    OneRowSubquery,
+    aggregate_subquery,
+    check_own_columns,
+    has_one_row,
+)
 from .builder import Builder, Item, has_subquery_call, is_subquery_call
 from .clauses import limit_and_offset
 from .expressions import SUBQUERY_CALL, unsupported_error
-from .from_clause import CommonTables
+from .from_clause import CommonTables, Context, PlanQuery
+from .generators import is_generator
+from .grouping_sets import has_grouping_sets
 from .memberships import MEMBERSHIP_CALL, outermost_calls, with_direct_negations, with_value
+from .outer_domain import find_parameters, plan_domain
 from .scalar_subqueries import CorrelatedScalar
-from .scope import Outer, ResolveSubquery, Scope, as_fields
+from .scope import DecorrelationError, Outer, ResolveSubquery, Scope, as_fields
 from .subquery_joins import (
+    Correlation,
+    Equality,
     PlannedSubquery,
     SubqueryJoin,
-    check_limit,
     column_types,
     correlation_of,
+    is_limited_per_row,
     without_limit,
 )
+from .windows import find_windows
 
 
 class _Kind(Enum):
@@ -66,6 +79,8 @@ class _Kind(Enum):
 
 
 PlanSubquery: TypeAlias = Callable[[Tree, CommonTables, Outer], PlannedSubquery]
+_Joined: TypeAlias = tuple[Node, Sequence[str], PlannedSubquery, Correlation]
+"""Rows, their fields with the values before IN, and a subquery that is to be joined with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +88,14 @@ class _Subquery:
     """A subquery; ``width``: how many arguments of its call are the values before IN.
 
     ``is_value``: whether it is computed as a value, also where it is a condition of its own.
+    ``prepare``: plans it for rows and the arguments of its call.
     """
 
     kind: _Kind
     tree: Tree
     width: int
     is_value: bool
-    plan: Callable[[], tuple[PlannedSubquery, tuple[str, ...]]]
+    prepare: Callable[[Node, Tree], _Joined]
 
 
 @dataclass
@@ -88,6 +104,7 @@ class Subqueries:
 
     builder: Builder
     plan: PlanSubquery
+    plan_query: PlanQuery
     _subqueries: list[_Subquery] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -110,30 +127,100 @@ class Subqueries:
     def _new_call(self, common_tables: CommonTables, node: Tree, scope: Scope) -> Tree:
         """Return an expression of calls that stands for a subquery."""
         kind, query, values = _parts_of(node)
-        outer_scope = Scope(scope.items)
+        outer_scope = scope.around_subquery()
 
         def plan() -> tuple[PlannedSubquery, Outer]:
             outer = Outer(outer_scope, self.builder.namer)
             return self.plan(query, common_tables, outer), outer
 
-        first: list[tuple[PlannedSubquery, Outer]] = [plan()]
+        try:
+            first: list[tuple[PlannedSubquery, Outer]] = [plan()]
+            needs_domain = self._needs_domain(kind, node, *first[0])
+        except DecorrelationError:
+            return self._call_over_domain(common_tables, node, outer_scope)
         planned, outer = first[0]
         parameters = list(outer.parameters.values())
         if any(map(_is_null, values)):
             return self._null_membership(common_tables, node, scope, is_correlated=bool(parameters))
+        if needs_domain:
+            return self._call_over_domain(common_tables, node, outer_scope)
         if planned.branches:
             return self._branch_calls(planned, node, scope)
 
-        def plan_again() -> tuple[PlannedSubquery, tuple[str, ...]]:
+        def prepare(rows: Node, call: Tree) -> _Joined:
             planned, outer = first.pop() if first else plan()
-            return planned, tuple(outer.parameters)
+            rows, names = self.builder.compute(rows, call.expressions)
+            fields = map(column, names[len(values) :])
+            correlation = correlation_of(planned, dict(zip(outer.parameters, fields, strict=True)))
+            return rows, names[: len(values)], planned, correlation
 
-        number = len(self._subqueries)
         is_value = kind is _Kind.SCALAR or has_one_row(planned)
-        self._subqueries.append(_Subquery(kind, node, len(values), is_value, plan_again))
+        subquery = _Subquery(kind, node, len(values), is_value, prepare)
+        return self._add_call(subquery, values, parameters)
+
+    def _add_call(
+        self, subquery: _Subquery, values: Sequence[Tree], parameters: Sequence[Tree]
+    ) -> Tree:
+        """Return the call that stands for a subquery, which reads values and parameters."""
+        number = len(self._subqueries)
+        self._subqueries.append(subquery)
         arguments = [*(value.copy() for value in values), *map(as_fields, parameters)]
-        prefix = MEMBERSHIP_CALL if kind is _Kind.IN else SUBQUERY_CALL
+        prefix = MEMBERSHIP_CALL if subquery.kind is _Kind.IN else SUBQUERY_CALL
         return exp.Anonymous(this=f"{prefix}{number}", expressions=arguments)
+
+    def _needs_domain(
+        self, kind: _Kind, node: Tree, planned: PlannedSubquery, outer: Outer
+    ) -> bool:
+        """Return whether no join by the conditions of a subquery gives its rows.
+
+        DecorrelationError if it reads outer values after WHERE.
+        """
+        if planned.branches:
+            return kind is _Kind.SCALAR or (kind is _Kind.IN and self._casts_columns(planned))
+        select = planned.select
+        if select is None:
+            return False
+        check_own_columns(planned, select)
+        group = select.args.get("group")
+        return (
+            bool(find_windows(list(select.expressions)))
+            or select.args.get("qualify") is not None
+            or (group is not None and has_grouping_sets(group))
+            or any(is_generator(value.unalias()) for value in select.expressions)
+            or _is_limited(select)
+            or (_is_limited_exists(node) and not self._is_limited_per_row(planned, outer))
+        )
+
+    def _is_limited_per_row(self, planned: PlannedSubquery, outer: Outer) -> bool:
+        values = {name: value for name, value in outer.parameters.items() if is_column(value)}
+        data_types = {name: self.builder.type_of(value) for name, value in values.items()}
+        return is_limited_per_row(planned, data_types)
+
+    def _call_over_domain(
+        self, common_tables: CommonTables, node: Tree, outer_scope: Scope
+    ) -> Tree:
+        """Return the call that stands for a subquery which is planned for all outer values."""
+        kind, query, values = _parts_of(node)
+        outer = Outer(outer_scope, self.builder.namer)
+        find_parameters(
+            self.builder, outer, lambda domain: self.plan_query(query, common_tables, domain)
+        )
+
+        def prepare(rows: Node, call: Tree) -> _Joined:
+            rows, names = self.builder.compute(rows, call.expressions)
+            own_values, parameters = names[: len(values)], names[len(values) :]
+            domain = plan_domain(self.builder, outer, rows, parameters)
+            relation = self.plan_query(query, common_tables, domain)
+            if _is_limited_exists(node):
+                domain.check_limit(node)
+            pairs = zip(parameters, relation.domain, strict=True)
+            equalities = [Equality(column(left), column(right), True) for left, right in pairs]
+            context = Context(common_tables, self.resolver(common_tables))
+            planned = PlannedSubquery(relation, context)
+            return rows, own_values, planned, Correlation(equalities, ())
+
+        subquery = _Subquery(kind, node, len(values), kind is _Kind.SCALAR, prepare)
+        return self._add_call(subquery, values, list(outer.parameters.values()))
 
     def _null_membership(
         self, common_tables: CommonTables, node: Tree, scope: Scope, *, is_correlated: bool
@@ -156,16 +243,7 @@ class Subqueries:
     def _branch_calls(self, planned: PlannedSubquery, node: Tree, scope: Scope) -> Tree:
         """Return EXISTS or IN of a UNION that compares outer values: that of one of its queries."""
         kind, _, _ = _parts_of(node)
-        if kind is _Kind.SCALAR:
-            raise unsupported_error(
-                "a scalar subquery over a UNION that compares rows with those of the query around "
-                "it",
-                "write one subquery for each query of the UNION",
-                node,
-            )
         is_in = kind is _Kind.IN
-        if is_in:
-            self._check_types(planned, node)
         calls = []
         for branch, _ in planned.branches:
             copied, query = node.copy(), branch.copy()
@@ -173,16 +251,10 @@ class Subqueries:
             calls.append(self._new_call(planned.context.common_tables, copied, scope))
         return exp.Paren(this=disjunction(calls))
 
-    def _check_types(self, planned: PlannedSubquery, node: Tree) -> None:
-        """Refuse a UNION that casts columns: IN compares them as they are after it."""
+    def _casts_columns(self, planned: PlannedSubquery) -> bool:
+        """Return whether a UNION casts columns: IN compares them as they are after it."""
         first, *others = (column_types(self.builder, branch) for _, branch in planned.branches)
-        if any(data_types != first for data_types in others):
-            raise unsupported_error(
-                "IN over a UNION of columns of different types, that compares rows with those of "
-                "the query around it",
-                "CAST the columns of its queries to the same types",
-                node,
-            )
+        return any(data_types != first for data_types in others)
 
     # Where expressions are computed
 
@@ -255,32 +327,13 @@ class Subqueries:
     def _attached(self, node: Node, call: Tree) -> tuple[Node, SubqueryJoin | OneRowSubquery]:
         """Return rows with the arguments of a call, and its subquery, which is to be joined."""
         subquery = self._of(call)
-        planned, parameters = subquery.plan()
-        node, names = self.builder.compute(node, call.expressions)
-        values = [column(name) for name in names]
-        is_exists = subquery.kind is _Kind.EXISTS
-        if planned.select is not None and _is_limited(
-            subquery.tree.this if is_exists else planned.select
-        ):
-            read = call.expressions[subquery.width :]
-            outer_types = {
-                parameter: node.type_of(name)
-                for parameter, name, tree in zip(
-                    parameters, names[subquery.width :], read, strict=True
-                )
-                if is_column(tree)
-            }
-            if not is_exists or _is_limited(planned.select):
-                outer_types = {}
-            check_limit(planned, outer_types, subquery.tree)
-        outer_values = dict(zip(parameters, values[subquery.width :], strict=True))
-        correlation = correlation_of(planned, outer_values)
+        node, values, planned, correlation = subquery.prepare(node, call)
         attached = SubqueryJoin(
-            self.builder, subquery.tree, planned, correlation, values[: subquery.width]
+            self.builder, subquery.tree, planned, correlation, list(map(column, values))
         )
         if subquery.kind is _Kind.SCALAR:
             return node, attached
-        return aggregate_subquery(node, attached, is_exists=is_exists)
+        return aggregate_subquery(node, attached, is_exists=subquery.kind is _Kind.EXISTS)
 
 
 def _parts_of(node: Tree) -> tuple[_Kind, Tree, list[Tree]]:
@@ -306,6 +359,10 @@ def _parts_of(node: Tree) -> tuple[_Kind, Tree, list[Tree]]:
 def _is_alternative(condition: Tree) -> bool:
     """Return whether a condition is an OR of calls that stand for subqueries."""
     return isinstance(condition, exp.Or) and all(map(is_subquery_call, disjuncts(condition)))
+
+
+def _is_limited_exists(node: Tree) -> bool:
+    return isinstance(node, exp.Exists) and _is_limited(node.this)
 
 
 def _is_limited(query: Tree) -> bool:

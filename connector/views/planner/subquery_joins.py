@@ -148,19 +148,6 @@ def is_limited_per_row(planned: PlannedSubquery, outer_types: Mapping[str, types
     return True
 
 
-def check_limit(
-    planned: PlannedSubquery, outer_types: Mapping[str, types.DataType], tree: Tree
-) -> None:
-    """Refuse ORDER BY and LIMIT unless Spark applies them to the rows of each comparison."""
-    if is_limited_per_row(planned, outer_types):
-        return
-    raise unsupported_error(
-        "a subquery that limits rows and compares them with those of the query around it",
-        "leave ORDER BY and LIMIT out, or write it after LATERAL in FROM",
-        tree,
-    )
-
-
 def without_limit(query: Tree) -> Tree:
     """Return the query of an EXISTS without a LIMIT that does not decide whether it has rows."""
     limit = query.args.get("limit")
@@ -341,8 +328,22 @@ class SubqueryJoin:
     def scalar_value(self, node: Node) -> tuple[Node, Tree]:
         """Return the rows, and the value of the subquery for each."""
         (item,) = self._only_column()
+        if self.correlation.equalities:
+            return self._value_per_key(node, item)
         right, value = self._one_row(item)
         joined, _ = plan_join(self.builder, node, right, JoinKind.INNER, [])
+        return joined, value
+
+    def _value_per_key(self, node: Node, name: str) -> tuple[Node, Tree]:
+        """Return the rows, and the value of the subquery that is compared with each."""
+        right = self.node
+        value: Tree = column(name)
+        keys = tuple(equality.inner.name for equality in self.correlation.equalities)
+        if not set(right.key) <= set(keys):
+            calls, value = self.single_value(right, name)
+            right = Aggregate(right, keys, calls)
+        conditions = self.correlation.conditions
+        joined, _ = plan_join(self.builder, node, right, JoinKind.LEFT, conditions)
         return joined, value
 
     def _only_column(self) -> tuple[str]:

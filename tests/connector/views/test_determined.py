@@ -72,7 +72,7 @@ def test_what_depends_on_the_order_of_rows_is_not_determined(
     query: str, exact: str, unordered: str, spark: SparkSession
 ) -> None:
     """All other columns are, and of a collected list the elements."""
-    from relstate.connector.views.planner.query import plan_view
+    from relstate.connector.views.planner.view import plan_view
 
     plan = plan_view(spark, TABLES, query)
 
@@ -97,6 +97,6 @@ def test_rows_that_are_chosen_by_such_a_value_are_not_determined(
     query: str, spark: SparkSession
 ) -> None:
     """Not even their number is."""
-    from relstate.connector.views.planner.query import plan_view
+    from relstate.connector.views.planner.view import plan_view
 
     assert determined_fields(plan_view(spark, TABLES, query)) is None

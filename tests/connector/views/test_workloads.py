@@ -60,7 +60,7 @@ def workload_of(name: str) -> Workload:
 @pytest.fixture(scope="module")
 def planned(spark: SparkSession) -> Planned:
     """Return what plans all queries of a workload, once."""
-    from relstate.connector.views.planner.query import plan_view
+    from relstate.connector.views.planner.view import plan_view
 
     @cache
     def plan(name: str) -> tuple[dict[str, Node], dict[str, str]]:

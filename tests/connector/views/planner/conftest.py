@@ -35,7 +35,7 @@ def tables() -> FakeTables:
 @pytest.fixture(scope="session")
 def planned(spark: SparkSession, tables: FakeTables) -> Callable[[str], Materialize]:
     """Plan a query over the tables."""
-    from relstate.connector.views.planner.query import plan_view
+    from relstate.connector.views.planner.view import plan_view
 
     return lambda query: plan_view(spark, tables, query)
 

@@ -114,7 +114,7 @@ def test_a_column_named_as_a_keyword_has_a_field_that_is_none(
 def test_a_view_of_views_reads_their_hidden_keys(spark: SparkSession, store: Store) -> None:
     """Table names ignore case; hidden columns are read for the key only."""
     from relstate.connector.views.planner.analysis import StoreTables, Table
-    from relstate.connector.views.planner.query import plan_view
+    from relstate.connector.views.planner.view import plan_view
 
     store.create_table("Orders", "id BIGINT, name STRING", primary_key=["id"], append_only=True)
     table = StoreTables(store.state).find("orders")

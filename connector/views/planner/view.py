@@ -1,0 +1,149 @@
+"""From a query to the plan of a view: its tables, its columns, and the operators between them.
+
+sqlglot parses the query. Spark analyses it: its columns, the types of all expressions, and whether
+sqlglot has parsed it right. What cannot be maintained incrementally is refused.
+
+Promises: the visible columns of a plan are those that Spark gives the query.
+Does not know: how the clauses of a query become operators (query).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pyspark.sql import SparkSession
+from sqlglot import exp
+
+from relstate.connector.syntax.parsed_query import ParsedQuery
+from relstate.connector.syntax.tree import Tree
+from relstate.storage import errors, types
+
+from ..plan.materialize import Materialize
+from ..plan.node import Order
+from .analysis import Analysis, Tables, as_nullable, table_not_found_error
+from .builder import Builder, Item, Relation
+from .clustering import cluster_root
+from .comparisons import compare_in_joins
+from .expressions import (
+    check_expressions,
+    check_moments,
+    check_time_independent,
+    function_name,
+    is_clock,
+    unsupported_error,
+)
+from .query import QueryPlanner
+from .scope import DecorrelationError
+from .simplify import merge_operators, simplify_plan
+from .windows import plan_unbounded_ranks
+
+
+def plan_view(
+    spark: SparkSession,
+    tables: Tables,
+    query: str,
+    names: Sequence[str] = (),
+    cluster_by: Sequence[str] = (),
+) -> Materialize:
+    """Return the plan of a view over tables; ``names``: of its columns, if not those of the query.
+
+    ``cluster_by``: the columns by which the view's table is distributed; none for any.
+    UnsupportedStatementError for a query that cannot be maintained, TableNotFoundError for a query
+    over tables that the store does not have, Spark's AnalysisException for an invalid query.
+    """
+    parsed = ParsedQuery.parse(query)
+    tree = parsed.tree
+    analysis = Analysis(spark, tables)
+    if analysis.is_case_sensitive:
+        raise unsupported_error(
+            "names that differ in case only", "unset spark.sql.caseSensitive and try again"
+        )
+    check_expressions(tree, analysis.functions())
+    check_moments(tree)
+    _check_tables(parsed, tables)
+    columns = analysis.columns(parsed)
+    builder = Builder(analysis)
+    try:
+        relation = QueryPlanner(builder, tables, parsed).plan(tree, {})
+    except DecorrelationError as error:
+        raise errors.UnsupportedStatementError(str(error)) from None
+    node = merge_operators(plan_unbounded_ranks(relation.node))
+    relation = replace(relation, node=compare_in_joins(builder, node))
+    root = cluster_root(_materialize(relation, columns, names), cluster_by)
+    plan = simplify_plan(root)
+    check_time_independent(plan, analysis)
+    return plan
+
+
+def _check_tables(query: ParsedQuery, tables: Tables) -> None:
+    """Raise an error for a table that is not there, and for the row id of one without a key."""
+    references = query.table_references(lambda name, as_of: True)
+    row_ids: dict[str, str] = {}
+    for reference in references:
+        table = tables.find(reference.name)
+        if table is None:
+            raise table_not_found_error(reference.name)
+        _check_clock_names([field.name for field in (*table.columns, *table.hidden)], query.tree)
+        if table.row_id is not None:
+            row_ids[reference.alias] = table.row_id
+    _check_clock_names([alias.alias for alias in query.tree.find_all(exp.Alias)], query.tree)
+    others = {reference.alias for reference in references} - row_ids.keys()
+    for alias, row_id in row_ids.items():
+        if query.names_column(row_id, others):
+            raise unsupported_error(
+                f"the hidden row id {row_id!r} of {alias!r}",
+                "it has no meaning outside of its table; write the alias before a column of that "
+                "name of another table",
+            )
+
+
+def _check_clock_names(names: Sequence[str], tree: Tree) -> None:
+    """Refuse a name of a column that hides the present time, which the tree shows as a function."""
+    for clock in filter(is_clock, tree.walk()):
+        if function_name(clock) in {name.lower() for name in names}:
+            raise unsupported_error(
+                "the present time where a column has the name of its function",
+                "give the column another name",
+                clock,
+            )
+
+
+def _materialize(
+    relation: Relation, columns: Sequence[types.Field], names: Sequence[str]
+) -> Materialize:
+    """Return the root of a plan. UnsupportedStatementError if columns differ from Spark's."""
+    if names and len(names) != len(columns):
+        raise unsupported_error(
+            f"{len(names)} names for {len(columns)} columns", "name each column of the SELECT once"
+        )
+    names = names or [field.name for field in columns]
+    lowered = [name.lower() for name in names]
+    for name in names:
+        if lowered.count(name.lower()) > 1:
+            raise unsupported_error(
+                f"two columns named {name!r}", "give one of them another name, AS …"
+            )
+    visible = [item for item in relation.items if not item.is_hidden]
+    _check_names(visible, columns)
+    own_types = [relation.node.type_of(item.field) for item in visible]
+    spark_types = [as_nullable(field.type) for field in columns]
+    if own_types != spark_types:
+        raise errors.UnsupportedStatementError(
+            f"relstate gives the columns of the query the types {', '.join(map(str, own_types))}, "
+            f"and Spark {', '.join(map(str, spark_types))}: this is a bug in relstate"
+        )
+    pairs = tuple((name, item.field) for name, item in zip(names, visible, strict=True))
+    order: dict[str, Order] = {field.name: field for field in relation.order}
+    return Materialize(relation.node, pairs, tuple(order.values()))
+
+
+def _check_names(items: Sequence[Item], columns: Sequence[types.Field]) -> None:
+    """Raise UnsupportedStatementError if named columns are not in Spark's order."""
+    names = [column.name.lower() for column in columns]
+    own_names = [(item.name or name).lower() for item, name in zip(items, names, strict=False)]
+    if own_names != names:
+        raise errors.UnsupportedStatementError(
+            f"relstate takes the columns of the query in the order {', '.join(own_names)}, and "
+            f"Spark in the order {', '.join(names)}; name the columns"
+        )
