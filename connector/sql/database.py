@@ -38,7 +38,7 @@ from .debezium import UNAVAILABLE, debezium
 from .dml import DmlStatement
 from .dml_run import DmlRunner
 from .explain import EXPLAIN_SCHEMA, explain_rows
-from .frame_query import query_of
+from .frame_query import FrameQueries
 from .frame_write import Mode, write_frame
 from .maintenance import maintain
 from .maintenance_run import MaintenanceRunner
@@ -81,6 +81,7 @@ class Database:
         self._dml = DmlRunner(spark, store)
         self._creator = TableCreator(spark, store)
         self._maintenance = MaintenanceRunner(spark, store, self._dml)
+        self._frames = FrameQueries(spark, store.path)
         self._views = Views(spark, store)
         self._view_ddl = ViewRunner(self._views)
 
@@ -133,7 +134,10 @@ class Database:
                 return self._rows([self._creator.run(creation).row()], dml_run.SCHEMA)
             case Query(query):
                 reader = QueryReader(self._spark, self._store)
-                return reader.frame(reader.plan(query, consistent=consistent))
+                frame = reader.frame(reader.plan(query, consistent=consistent))
+                if not consistent:
+                    self._frames.note(frame, query)
+                return frame
             case Explain(query, mode):
                 return self._explain(query, mode)
             case ExplainChange(change, mode):
@@ -180,7 +184,7 @@ class Database:
         MATERIALIZED VIEW; UnsupportedStatementError
         for a frame that is not a SELECT, or one of Spark Connect.
         """
-        query = query_of(frame, self._store.path)
+        query = self._frames.query_of(frame)
         properties = {} if comment is None else {"comment": comment}
         statement = CreateView(
             name,
