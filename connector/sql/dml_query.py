@@ -82,12 +82,17 @@ def part_value(change: int) -> str:
 
 
 def part_items(changes: Sequence[PartChange]) -> list[str]:
-    """Return the items of a SELECT with the keys and values of changes of parts."""
+    """Return the items of a SELECT with the keys and values of changes of parts.
+
+    In a call Spark refuses functions like explode, which return rows: each row is changed once.
+    """
     items = []
     for number, change in enumerate(changes):
-        items += [f"({key}) AS {part_key(number, index)}" for index, key in enumerate(change.keys)]
+        items += [
+            f"coalesce({key}) AS {part_key(number, index)}" for index, key in enumerate(change.keys)
+        ]
         if change.value is not None:
-            items.append(f"({change.value}) AS {part_value(number)}")
+            items.append(f"coalesce({change.value}) AS {part_value(number)}")
     return items
 
 

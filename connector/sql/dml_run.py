@@ -87,13 +87,14 @@ class DmlRunner:
         TableNotFoundError, UnsupportedStatementError, SchemaMismatchError, DataError where rows do
         not fit, ConflictError if others changed what it read every time, other CommitErrors.
         """
-        definition = self._store.jobs.write_target(statement.table).definition
+        target = self._store.jobs.write_target(statement.table)
+        definition = target.definition
         _check_allowed(statement, definition)
         _check_ttl(statement, definition)
         if isinstance(statement, Truncate):
             return DmlResult(self._store.truncate(statement.table), RowCounts(None, None, None))
-        # An INSERT that reads no table conflicts with nothing; one that does is run again.
-        is_blind = isinstance(statement, Insert)
+        # What reads nothing conflicts with nothing; an INSERT that reads is run again.
+        is_blind = isinstance(statement, Insert) or self._is_blind(statement, target)
         with nullcontext() if is_blind else self._turns[definition.table_id], unwrap_errors():
             for _ in range(_RETRIES):
                 try:
@@ -101,6 +102,13 @@ class DmlRunner:
                 except errors.ConflictError:
                     continue
             return self._attempt(statement)
+
+    def _is_blind(self, statement: Change, target: WriteTarget) -> bool:
+        """Return whether a statement changes parts of a row without reading."""
+        if not _changes_parts(statement, target.definition):
+            return False
+        reader = QueryReader(self._spark, self._store)
+        return PartPlanner(reader, target.definition, target.vnode_count).is_blind(statement)
 
     def plan(self, statement: Change) -> tuple[PlannedQuery, DataFrame]:
         """Return the query that a statement would run now, and its rows, without changing any.

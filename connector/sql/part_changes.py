@@ -1,6 +1,7 @@
 """The changes of parts of rows that an UPDATE or a DELETE of a document table makes.
 
     SET path = expression                       the value replaces what is there
+    SET variant.key.key = expression            the same in an object of a variant, at any depth
     SET path = map_concat(path, map, …)         adds entries
     SET path = array_union(path, array)         adds elements to a set
     SET path = array_append(path, element)      adds an element to the end of an array, or to a set
@@ -126,6 +127,11 @@ def _locate_change(
     keys = []
     for step in place.steps:
         literal = _literal(step.text) if step.is_key else step.text
+        if isinstance(target.type, t.Variant) and step.is_key and step.text.isdecimal():
+            raise errors.SchemaMismatchError(
+                f"{target.name}[{step.text}]: one element of an array in a variant cannot be "
+                "changed alone: set the array"
+            )
         target = target.below(step.text if literal is None else literal)
         is_key = target.numbers[-1] is None
         path.append(None if is_key else literal)

@@ -17,7 +17,9 @@ from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
 from pyspark.sql import types as s
 from sqlglot import exp
 
@@ -94,6 +96,15 @@ class PartPlanner:
             statement, changes, columns
         )
 
+    def is_blind(self, statement: Update | DeleteParts) -> bool:
+        """Return whether a statement names one row and constants, so that it has nothing to read.
+
+        It may read all the same, if the constants are not of the key's types. Errors as of
+        `part_changes`.
+        """
+        changes = part_changes(statement, self._encoding)
+        return _constant_key(statement, self._keys, changes) is not None
+
     def _read_rows(
         self,
         statement: Update | DeleteParts,
@@ -131,6 +142,8 @@ class PartPlanner:
         return frame.select(*columns)
 
     def _value(self, frame: DataFrame, name: str, data_type: t.DataType, target: Target) -> Any:
+        if isinstance(data_type, t.Variant):
+            return _as_variant(frame, name).alias(name)
         stored_type = spark_type(data_type)
         is_ansi = self._reader.session.is_ansi
         what = f"table {self._definition.name}: {target.name}"
@@ -145,10 +158,8 @@ class PartPlanner:
         columns: tuple[PartColumns, ...],
     ) -> PartRows | None:
         """Return the changes of one row if they follow from constants alone, else None."""
-        keys = key_constants(statement.where, self._keys, (statement.table, statement.alias))
-        expressions = [key for change in changes for key in change.keys]
-        expressions += [change.value for change in changes if change.value is not None]
-        if keys is None or not all(map(is_constant, expressions)):
+        keys = _constant_key(statement, self._keys, changes)
+        if keys is None:
             return None
         query = self._reader.plan(constant_query(keys, changes))
         frame = self._reader.frame(query)
@@ -162,11 +173,6 @@ class PartPlanner:
     def _batch(self, frame: DataFrame, changes: Sequence[PartChange]) -> pa.RecordBatch:
         """Return the row of a frame of constants; no row if a part of its key is NULL."""
         rows = self._collected(frame)
-        if len(rows) != 1:
-            raise errors.UnsupportedStatementError(
-                f"table {self._definition.name}: an expression of the statement returns "
-                f"{len(rows)} rows; set a part to an expression of one value"
-            )
         if None in rows[0][: len(self._keys)]:
             rows = []
         types = [column.type for column in self._keys]
@@ -192,6 +198,16 @@ class PartPlanner:
                 f"Python's dates and times ({error}); timestamps are of the years 1 to 9999, "
                 "without the first and the last day"
             ) from None
+
+
+def _constant_key(
+    statement: Update | DeleteParts, keys: Sequence[Column], changes: Sequence[PartChange]
+) -> list[str] | None:
+    """Return the constants that are the key of the only row that changes, to constants, as text."""
+    constants = key_constants(statement.where, keys, (statement.table, statement.alias))
+    expressions = [key for change in changes for key in change.keys]
+    expressions += [change.value for change in changes if change.value is not None]
+    return constants if all(map(is_constant, expressions)) else None
 
 
 def key_constants(
@@ -251,6 +267,16 @@ def _is_exact(constant: s.DataType, key: s.DataType) -> bool:
     if type(constant) in _INTEGERS and type(key) in _INTEGERS:
         return _INTEGERS.index(type(constant)) <= _INTEGERS.index(type(key))
     return False
+
+
+def _as_variant(frame: DataFrame, name: str) -> SparkColumn:
+    """Return a column of a frame as a variant."""
+    value, value_type = f.col(name), frame.schema[name].dataType
+    if isinstance(value_type, s.VariantType):
+        return value
+    if isinstance(value_type, s.ArrayType | s.MapType | s.StructType):
+        return f.to_variant_object(value)
+    return value.cast(s.VariantType())
 
 
 def spark_type(data_type: t.DataType) -> s.DataType:

@@ -47,7 +47,7 @@ def store(tmp_path: FilePath, clock: ManualClock) -> Iterator[Store]:
 
 ADDRESSES = """id INT, note STRING, props MAP<STRING, STRING>, tags ARRAY<STRING>, l ARRAY<INT>,
     address STRUCT<city: STRING, geo: STRUCT<x: DOUBLE, y: DOUBLE>>,
-    orders MAP<INT, STRUCT<n: INT, lines: MAP<STRING, INT>>>"""
+    orders MAP<INT, STRUCT<n: INT, lines: MAP<STRING, INT>>>, doc VARIANT"""
 
 
 @pytest.fixture
@@ -103,6 +103,33 @@ def test_patches_merge_dicts(store: Store, writer: DocumentWriter) -> None:
         "orders": {7: {"n": 1, "lines": {"q": 2, "r": 3}}},
         "l": [1, 2],
     }
+
+
+def test_a_collection_goes_with_the_last_of_its_parts(
+    store: Store, writer: DocumentWriter, clock: ManualClock
+) -> None:
+    """Made by parts or written whole, compacted between or not; one that is written empty stays."""
+    whole = {"props": {"a": "1"}, "tags": ["x"], "address": {"city": "Linz"}, "note": "n"}
+    for is_compacted in (False, True):
+        writer.remove(1, *whole, "orders")
+        writer.patch(1, whole)
+        writer.commit()
+        writer.set(1, {"props": {"a": "1"}, "address": {"city": "Linz", "geo": None}})
+        writer.set(1, {("orders", 7, "lines", "p"): 1}, ttl=10)
+        writer.add(1, "l", [1], ttl=10)
+        writer.commit()
+        if is_compacted:
+            store.compact("t")
+        writer.remove(1, ("props", "a"), ("tags", "x"), ("address", "city"))
+        writer.commit()
+        clock.advance(10)
+        assert row_of(store) == {"note": "n"}
+    writer.set(1, {"props": {}, "tags": []})
+    writer.commit()
+    assert row_of(store) == {"note": "n", "props": [], "tags": []}
+    writer.remove(1, ("props", "b"))
+    writer.commit()
+    assert row_of(store) == {"note": "n", "tags": []}
 
 
 def test_a_set_has_each_element_once_in_order(store: Store, writer: DocumentWriter) -> None:
@@ -240,6 +267,12 @@ REFUSED: list[tuple[Callable[[DocumentWriter], None], type[DataError], str]] = [
     (lambda w: w.set(1, {("orders", 1 << 40): None}), ValueRangeError, "does not fit"),
     (lambda w: w.set(1, {("props", "x" * 70_000): "y"}), ValueRangeError, "at most 65535 bytes"),
     (lambda w: w.set(1, {("tags", "x"): True}), SchemaMismatchError, "an element of a set"),
+    (lambda w: w.set(1, {"doc": {1: 2}}), SchemaMismatchError, "doc: the key 1 .* is not text"),
+    (lambda w: w.set(1, {"doc": 10**40}), ValueRangeError, "doc: .* up to 38 digits"),
+    (lambda w: w.set(1, {("doc", 0): 1}), SchemaMismatchError, "doc is VARIANT, .* are text"),
+    (lambda w: w.set(1, {("doc", *["a"] * 255): 1}), SchemaMismatchError, "at most 254"),
+    (lambda w: w.patch(1, {"doc": {"a": {2: 3}}}), SchemaMismatchError, "are text"),
+    (lambda w: w.add(1, "doc", ["x"]), SchemaMismatchError, "only maps, sets and arrays"),
     (lambda w: w.set(1, {(): 1}), SchemaMismatchError, "a path is a column's name"),
     (lambda w: w.add(1, "note", ["x"]), SchemaMismatchError, "only maps, sets and arrays"),
     (lambda w: w.add(1, "tags", "xy"), SchemaMismatchError, "tags is a set"),

@@ -59,15 +59,22 @@ class Node:
     below: dict[Any, Node] = field(default_factory=dict)
 
     def is_there(self, time: int) -> bool:
-        """Return whether anything of it is there."""
-        own = self.expiry is not None and self.expiry > time
-        return own or any(node.is_there(time) for node in self.below.values())
+        """Return whether anything of it is there: with nodes below, whether one of them is."""
+        if self.below:
+            return any(node.is_there(time) for node in self.below.values())
+        return self.is_alive(time)
+
+    def is_alive(self, time: int) -> bool:
+        """Return whether it was written by itself, and has not expired."""
+        return self.expiry is not None and self.expiry > time
 
     def seen(self, data_type: t.DataType, time: int) -> Any:
         """Return the value at a time, as Arrow's ``as_py`` does."""
         if not self.is_there(time):
             return None
         alive = {name: node for name, node in self.below.items() if node.is_there(time)}
+        if isinstance(data_type, t.Variant) and alive:
+            return {name: node.seen(data_type, time) for name, node in alive.items()}
         if not is_divisible(data_type):
             return None if self.value is NULL else self.value
         if self.value is NULL and not alive:
@@ -105,6 +112,9 @@ def node_of(data_type: t.DataType, value: Any, expiry: int) -> Node:
     """Return the node of a value, written whole."""
     if value is None:
         return Node(NULL, expiry)
+    if isinstance(data_type, t.Variant) and isinstance(value, dict) and value:
+        fields = {name: node_of(data_type, inner, expiry) for name, inner in value.items()}
+        return Node(None, expiry, fields)
     if not is_divisible(data_type):
         return Node(value, expiry)
     below: dict[Any, Node] = {}
@@ -171,7 +181,7 @@ class Documents:
                 for column in self.schema.value_columns
             }
             for key, node in sorted(self.rows.items())
-            if node.is_there(time)
+            if node.is_alive(time) or node.is_there(time)
         }
 
 

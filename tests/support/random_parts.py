@@ -9,18 +9,21 @@ from typing import Any
 
 import pyarrow as pa
 from hypothesis import strategies as st
+from pyspark.sql.variant_utils import VariantUtils
 
 from relstate.storage import Store
 from relstate.storage import types as t
+from relstate.storage.codec.variant_value import variant_of
 from relstate.storage.schema.ddl import parse_columns
 from relstate.storage.schema.schema import TableSchema
 from relstate.storage.segment.key import Kind
 
 from .clock import ManualClock
-from .documents import FOREVER, Documents, Path, Written, is_divisible, type_at
+from .documents import FOREVER, Documents, Path, Written, type_at
 
 COLUMNS = """k INT, a INT, m MAP<STRING, INT>, l ARRAY<INT>, g ARRAY<STRING>,
-    d STRUCT<x: INT, y: MAP<STRING, INT>>, o MAP<INT, STRUCT<n: INT, z: ARRAY<INT>>>"""
+    d STRUCT<x: INT, y: MAP<STRING, INT>>, o MAP<INT, STRUCT<n: INT, z: ARRAY<INT>>>,
+    v VARIANT, w MAP<STRING, VARIANT>"""
 SET = "g"
 # In the dict a set is a map of its elements to nothing.
 MODEL_SCHEMA = TableSchema.build(
@@ -30,6 +33,14 @@ FAR = 1 << 40
 
 NUMBERS, NAMES, KEYS = st.integers(0, 3), st.sampled_from(["", "p", "q\0"]), st.integers(0, 2)
 TTLS = st.sampled_from([None, None, 10, 20])
+JSON = st.recursive(
+    NUMBERS | NAMES,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(NAMES, inner, max_size=2),
+    max_leaves=4,
+)
+JSON_PATCHES = st.recursive(
+    st.none() | NUMBERS, lambda inner: st.dictionaries(NAMES, inner, max_size=2), max_leaves=4
+)
 
 
 @dataclass(frozen=True)
@@ -62,6 +73,8 @@ def values_of(data_type: t.DataType, *, is_patch: bool = False) -> st.SearchStra
             if is_patch:
                 return st.fixed_dictionaries({}, optional=parts)
             return st.fixed_dictionaries(parts)
+        case t.Variant():
+            return JSON_PATCHES if is_patch else JSON
     raise AssertionError(data_type)
 
 
@@ -71,13 +84,15 @@ def paths(draw: st.DrawFn) -> Path:
     column = draw(st.sampled_from(MODEL_SCHEMA.value_columns))
     path: Path = (column.name,)
     data_type = column.type
-    while column.name != SET and is_divisible(data_type) and draw(st.booleans()):
+    while column.name != SET and draw(st.booleans()):
         match data_type:
             case t.Struct(fields):
                 part = draw(st.sampled_from(fields))
                 path, data_type = (*path, part.name), part.type
             case t.Map(key, item, _):
                 path, data_type = (*path, draw(values_of(key))), item
+            case t.Variant():
+                path = (*path, draw(NAMES))
             case _:
                 break
     return path
@@ -159,6 +174,9 @@ class Pair:
         """Assert that both have the same rows now."""
         table = self.store.table("t")
         found = {row.pop("k"): row for row in table.to_arrow().to_pylist()}
+        for row in found.values():
+            row["v"] = json_of(row["v"])
+            row["w"] = row["w"] and [(name, json_of(value)) for name, value in row["w"]]
         expected = self.model.seen(self.clock.now())
         for row in expected.values():
             row[SET] = row[SET] and [name for name, _ in row[SET]]
@@ -170,7 +188,9 @@ class Pair:
     def _write(self, step: Step) -> None:
         schema = self.store.table("t").schema.arrow_schema
         values = {name: pairs_of(type_of((name,)), value) for name, value in step.value.items()}
-        batch = pa.RecordBatch.from_pylist([{"k": step.key, **values}], schema=schema)
+        row = {"k": step.key, **values, "v": stored(values["v"])}
+        row["w"] = values["w"] and [(name, stored(value)) for name, value in values["w"]]
+        batch = pa.RecordBatch.from_pylist([row], schema=schema)
         ttls = None if step.ttl is None else pa.array([step.ttl], pa.int64())
         self.store.write("t", batch, ttls=ttls)
         if values[SET] is not None:
@@ -240,6 +260,16 @@ def call(writer: Any, step: Step) -> None:
             writer.patch(step.key, {step.path[0]: step.value}, ttl=step.ttl)
         case method:
             getattr(writer, method)(step.key, step.path, step.value, ttl=step.ttl)
+
+
+def stored(value: Any) -> dict[str, bytes] | None:
+    """Return a value as a variant in its stored form; None for None."""
+    return None if value is None else variant_of(value)
+
+
+def json_of(value: Any) -> Any:
+    """Return what a variant in its stored form holds, by Spark's own reader."""
+    return value and VariantUtils.to_python(value["value"], value["metadata"])
 
 
 def pairs_of(data_type: t.DataType, value: Any) -> Any:

@@ -4,6 +4,7 @@
     map      its entries, each under its key
     array    its elements, each under its place
     set      the elements of an array that are distinct and in order, each under itself
+    variant  the fields of objects, each under its key, at any depth; see variantshape.py
     others   none: a value is written and replaced whole
 
 A struct with a field that is NOT NULL has no parts, because the field could not be missing alone;
@@ -21,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...codec.key_field import KeyBytes, Tagged, join, key_field_of
+from ...codec.key_field import Tagged, join, key_field_of
 from ...codec.path import (
     MAX_NUMBER,
     NUMBER_BYTES,
@@ -36,10 +37,8 @@ from ...codec.ragged import (
     Bytes,
     Positions,
     concat,
-    equal_neighbours,
     first_of_equal,
     from_matrix,
-    gather,
     lengths_of,
     parts_of,
 )
@@ -47,11 +46,10 @@ from ...codec.value_field import arrow_offsets
 from ...errors import NullValueError, SchemaError
 from ...schema import types as t
 from ...segment.key import Kind
+from .itemkeys import begin_items, read_keys
 from .part import Parts
-from .shape import Branch, Flags, Items, Leaf, PutParts, Shape, validity_of
-
-# A path deeper than this would not fit the header of its entry.
-_MOST_DEPTH = 255
+from .shape import MOST_DEPTH, Branch, Flags, Items, Leaf, PutParts, Shape, validity_of
+from .variantshape import VariantShape
 
 
 class _Container(Shape):
@@ -168,7 +166,7 @@ class _Sequence(_Container):
         ends = np.zeros(0, np.int64)
         for branch in self.branches(members, rows, member_starts):
             ends = branch.starts
-        is_first = _begins_item(members, member_starts, ends)
+        is_first = begin_items(members, member_starts, ends)
         numbers = np.cumsum(is_first) - 1
         firsts = np.flatnonzero(is_first)
         own = Parts(numbers, members.paths, members.depths, members.kinds, members.bodies)
@@ -237,22 +235,7 @@ class _Keyed(_Sequence):
     def branches(self, parts: Parts, rows: Positions, starts: Positions) -> Iterator[Branch]:
         """Yield the parts in the items."""
         if len(rows):
-            yield Branch(self._item, rows, starts + self._read_keys(parts, rows, starts)[1])
-
-    def _read_keys(
-        self, parts: Parts, rows: Positions, starts: Positions
-    ) -> tuple[pa.Array, Positions]:
-        """Return the key that begins at each start, and how many bytes it has."""
-        data, offsets = parts_of(parts.paths)
-        lengths = np.diff(offsets)[rows] - starts
-        rests = gather(data, offsets[:-1][rows] + starts, lengths)
-        rest_data, rest_offsets = parts_of(rests)
-        begins = rest_offsets[:-1] - rest_offsets[0]
-        keys, ends = self._key.read(KeyBytes(rest_data[rest_offsets[0] :]), begins)
-        sizes = ends - begins
-        if (sizes > lengths).any() or keys.null_count:
-            raise ValueError("a path does not hold the key of an item where one is expected")
-        return keys, sizes
+            yield Branch(self._item, rows, starts + read_keys(self._key, parts, rows, starts)[1])
 
 
 class MapShape(_Keyed):
@@ -271,7 +254,7 @@ class MapShape(_Keyed):
         yield Items(self._item, values.items.slice(first, count), owners, item_paths)
 
     def _elements(self, firsts: Parts, starts: Positions, items: pa.Array) -> pa.Array:
-        keys, _ = self._read_keys(firsts, np.arange(len(firsts)), starts)
+        keys, _ = read_keys(self._key, firsts, np.arange(len(firsts)), starts)
         fields = [self.arrow_type.key_field, self.arrow_type.item_field]
         return pa.StructArray.from_arrays([keys, items], fields=fields)
 
@@ -318,7 +301,7 @@ class SetShape(_Keyed):
         return elements
 
     def _elements(self, firsts: Parts, starts: Positions, items: pa.Array) -> pa.Array:
-        return self._read_keys(firsts, np.arange(len(firsts)), starts)[0]
+        return read_keys(self._key, firsts, np.arange(len(firsts)), starts)[0]
 
 
 def _replaced(shape: Shape, values: pa.Array, paths: Bytes, put: PutParts) -> Parts:
@@ -334,22 +317,9 @@ def _replaced(shape: Shape, values: pa.Array, paths: Bytes, put: PutParts) -> Pa
     )
 
 
-def _begins_item(members: Parts, starts: Positions, ends: Positions) -> Flags:
-    """Return which parts, in order, are the first of an item of their value.
-
-    The component of an item is from ``starts`` to ``ends`` of each path.
-    """
-    if not len(members):
-        return np.zeros(0, np.bool_)
-    data, offsets = parts_of(members.paths)
-    components = gather(data, offsets[:-1] + starts, ends - starts)
-    same = equal_neighbours(components) & (members.owners[1:] == members.owners[:-1])
-    return np.append(True, ~same)
-
-
 def shape_of(data_type: t.DataType, depth: int) -> Shape:
     """Return the shape of the values of a type whose paths have ``depth`` components."""
-    if depth < _MOST_DEPTH:
+    if depth < MOST_DEPTH:
         match data_type:
             case t.Struct(fields) if _has_parts(fields):
                 return StructShape(data_type, depth)
@@ -357,6 +327,8 @@ def shape_of(data_type: t.DataType, depth: int) -> Shape:
                 return MapShape(data_type, depth)
             case t.Array(element, _):
                 return ListShape(data_type, element, depth)
+            case t.Variant():
+                return VariantShape(depth)
     return Leaf(data_type, depth)
 
 

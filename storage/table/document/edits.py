@@ -15,11 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from ...codec.ragged import Bytes
+from ...codec.variant_value import is_null, members_of, with_variants
 from ...errors import DataError, NullValueError, SchemaMismatchError
 from .change import Action, Change, check_action
 from .containers import MapShape, SetShape, StructShape
 from .documentencoding import DocumentEncoding
 from .target import Null, Target
+from .variantshape import VariantShape
 
 Path: TypeAlias = str | Sequence[Any]
 """The name of a column; or a tuple of it and, for each level below, a field's name or a key."""
@@ -132,10 +134,11 @@ class Edits:
 
     def _merged(self, target: Target, keys: tuple[bytes, ...], value: Any) -> Iterator[_Edit]:
         """Yield what merges a value into what is at a target."""
-        if value is None:
+        items = _items(target, value)
+        if value is None or (isinstance(target.shape, VariantShape) and is_null(value)):
             yield _Edit(target, Action.REMOVE, keys, None)
-        elif isinstance(value, Mapping) and isinstance(target.shape, MapShape | StructShape):
-            for step, item in value.items():
+        elif items is not None:
+            for step, item in items.items():
                 below, item_keys = target.below(step), keys
                 if below.numbers[-1] is None:
                     item_keys = (*keys, below.encode_last_key(step))
@@ -156,9 +159,19 @@ class Edits:
         if isinstance(target.shape, SetShape) and value is not None:
             value = _elements(target, value)
         try:
-            return target.shape.encode_value(value)
+            return target.shape.encode_value(with_variants(target.type, value))
         except DataError as error:
             raise type(error)(f"{target.name}: {error}") from None
+
+
+def _items(target: Target, value: Any) -> Mapping[Any, Any] | None:
+    """Return the items of a value that is merged into what is there; None if it replaces it."""
+    match target.shape:
+        case MapShape() | StructShape() if isinstance(value, Mapping):
+            return value
+        case VariantShape():
+            return members_of(value)
+    return None
 
 
 def _elements(target: Target, value: Any) -> list[Any]:

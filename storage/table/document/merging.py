@@ -25,7 +25,7 @@ from .containers import shape_of
 from .documents import Documents
 from .part import Parts
 from .shape import Shape
-from .visible import counting
+from .visible import are_there, counting
 
 # A version, and the depth of the entry that it is the version of, in one number: what an entry
 # holds below its own path is older than an entry there of the same version.
@@ -148,7 +148,10 @@ def _collected(shape: Shape, count: int, parts: Parts, versions: Positions) -> p
     order = sort_order(keys)
     keys = keys.take(pa.array(order))
     counts = counting(keys, equal_neighbours(keys), parts.depths[order], versions[order])
-    visible = parts.take(order[counts & (parts.kinds[order] != Kind.DELETE)])
+    counted = order[counts]
+    is_alive = parts.kinds[counted] != Kind.DELETE
+    is_there = are_there(keys.filter(pa.array(counts)), parts.depths[counted], is_alive)
+    visible = parts.take(counted[is_there])
     return shape.collect(count, visible, np.full(len(visible), NUMBER_BYTES))
 
 

@@ -128,13 +128,13 @@ ABSENT = _Absent()
 
 @dataclass(slots=True)
 class _Node:
-    """A map or a struct some of whose items were written alone.
+    """A map or a struct some of whose items were written alone, or that was written empty.
 
-    ``otherwise``: what is there if there are no items: an empty value, ABSENT or NULL.
+    ``is_written``: whether it is there without items.
     """
 
     items: dict[Any, Any]
-    otherwise: Any
+    is_written: bool
 
 
 class _Point:
@@ -208,15 +208,16 @@ class _Map(_Point):
             return value
         values = [(key, self._item.finished(item)) for key, item in sorted(items.items())]
         entries = {key: item for key, item in values if item is not ABSENT}
-        return value.otherwise if isinstance(value, _Node) and not entries else entries
+        is_there = entries or not isinstance(value, _Node) or value.is_written
+        return entries if is_there else ABSENT
 
     def _empty(self) -> Any:
-        return _Node({}, {})
+        return _Node({}, is_written=True)
 
     def _changed_below(self, current: Any, path: bytes, position: int, body: _Body) -> Any:
         key, end = read_tagged(self._read_key, path, position)
         if isinstance(current, dict):
-            current = _Node(dict(current), {})
+            current = _Node(dict(current), is_written=False)
         return _with_item(current, key, self._item, (path, end, body))
 
 
@@ -238,12 +239,12 @@ class _Struct(_Point):
             for name, field in zip(self._names, self._fields, strict=True)
         }
         is_empty = all(field is ABSENT for field in fields.values())
-        if isinstance(value, _Node) and is_empty and not isinstance(value.otherwise, dict):
-            return value.otherwise
+        if isinstance(value, _Node) and is_empty and not value.is_written:
+            return ABSENT
         return {name: None if field is ABSENT else field for name, field in fields.items()}
 
     def _empty(self) -> Any:
-        return _Node({}, {})
+        return _Node({}, is_written=True)
 
     def _changed_below(self, current: Any, path: bytes, position: int, body: _Body) -> Any:
         index = read_number(path, position) - 1
@@ -251,14 +252,15 @@ class _Struct(_Point):
             raise ValueError("a path names the field 0; fields are counted from 1")
         if isinstance(current, dict):
             present = {name: field for name, field in current.items() if field is not None}
-            current = _Node(present, {})
+            current = _Node(present, is_written=False)
         name, field = self._names[index], self._fields[index]
         return _with_item(current, name, field, (path, position + NUMBER_BYTES, body))
 
 
 def _with_item(current: Any, key: Any, item: _Point, entry: tuple[bytes, int, _Body]) -> _Node:
     """Return a node of what is there, with one item changed by an entry."""
-    node = current if isinstance(current, _Node) else _Node({}, current)
+    node = current if isinstance(current, _Node) else _Node({}, is_written=False)
+    node.is_written = False
     value = item.changed(node.items.get(key, ABSENT), *entry)
     if value is ABSENT:
         node.items.pop(key, None)

@@ -26,7 +26,7 @@ from ..header import encode_part_headers
 from ..resolve import row_keys
 from .documents import Documents
 from .rowfold import RowFold
-from .visible import have_above
+from .visible import are_there, have_above
 
 Flags: TypeAlias = NDArray[np.bool_]
 
@@ -52,7 +52,10 @@ class Remains:
         is_needed = np.ones(len(documents.entries), np.bool_)
         if self.is_bottom:
             holds = documents.is_alive & (documents.headers.kinds == Kind.PUT)
-            is_needed = documents.is_alive | _have_above(documents, holds)
+            paths = row_keys(documents.entries)
+            is_there = are_there(paths, documents.depths, documents.is_alive, holds)
+            is_row = documents.is_alive & (documents.depths == 0)
+            is_needed = is_there | is_row | _have_above(documents, holds)
         return self._entries(documents, np.flatnonzero(is_needed))
 
     def _folded(self, documents: Documents) -> Block:

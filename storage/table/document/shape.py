@@ -36,6 +36,9 @@ Flags: TypeAlias = NDArray[np.bool_]
 PutParts: TypeAlias = Callable[["Shape", pa.Array, Bytes], Parts]
 """How a value that replaces another one is written: `put_whole` or `put_parts`."""
 
+MOST_DEPTH = 255
+"""A path deeper than this would not fit the header of its entry."""
+
 
 @dataclass(frozen=True, slots=True)
 class Branch:

@@ -4,6 +4,7 @@
     ["address", "city"]           a field of a struct
     ["props", "read"]             the entry of a map under a key
     ["tags", "new"]               an element of a set
+    ["doc", "a", "b"]             a field of an object in a variant
     ["orders", 7, "lines", "x"]   any of these within others
 
 Promises: a path that goes where values of the column's type have no parts is refused, with the
@@ -24,6 +25,7 @@ import pyarrow as pa
 from ...codec.memcomparable import KeyCodec
 from ...codec.path import NUMBER_BYTES, extended, number_component
 from ...codec.ragged import Bytes, constant
+from ...codec.variant_value import members_of
 from ...errors import NullKeyError, SchemaError, SchemaMismatchError
 from ...schema import types as t
 from ...schema.properties import TableProperties
@@ -32,6 +34,7 @@ from ...schema.types import quoted
 from ..header import check_path_length
 from .containers import ListShape, MapShape, SetShape, StructShape, shape_of
 from .shape import Shape
+from .variantshape import VariantShape
 
 _KEY_ORDER = [KeyColumn(1)]
 
@@ -81,10 +84,12 @@ class Target:
     def below(self, step: Any) -> Target:
         """Return the target one step below: in a field of a name, or in an item of any key.
 
-        SchemaMismatchError if values of the type have no such part.
+        ``step`` may be None for a key. SchemaMismatchError if values of the type have no such part.
         """
         match self.shape, self.type:
             case (SetShape(), _) | (MapShape(), _):
+                return self._item
+            case VariantShape(), _ if step is None or isinstance(step, str):
                 return self._item
             case StructShape(), t.Struct(fields):
                 name = step.lower() if isinstance(step, str) else None
@@ -104,6 +109,8 @@ class Target:
                 null = Null.VALUE if is_nullable else Null.REFUSED
             case t.Array(key, _):
                 item, null = t.Void(), Null.REFUSED
+            case t.Variant():
+                key, item, null = t.String(), t.Variant(), Null.NOTHING
             case _:
                 raise AssertionError(self.type)
         return self._child(None, item, null, "[…]", (*self.keys, key))
@@ -200,7 +207,10 @@ class Target:
             assert isinstance(self.parent.type, t.Struct)
             return value[self.parent.type.fields[number - 1].name]
         key, codec = remaining.pop(0), self.key_codecs[-1]
-        items = [(item, True) for item in value] if self.is_element else value
+        if isinstance(self.parent.type, t.Variant):
+            items: Any = (members_of(value) or {}).items()
+        else:
+            items = [(item, True) for item in value] if self.is_element else value
         return next((inner for name, inner in items if codec.encode_key([name]) == key), None)
 
     def encode_path_keys(self, keys: Sequence[Any]) -> tuple[bytes, ...]:
@@ -289,6 +299,8 @@ def _no_parts_error(target: Target, step: Any) -> SchemaMismatchError:
             advice = "a field of it is NOT NULL or named twice, so it is written as a whole"
         case t.Map():
             advice = "its keys have no order, so it is written as a whole"
+        case t.Variant():
+            advice = "the keys of a variant's objects are text, and at most 254 are in a path"
         case _:
             advice = "set the value itself"
     return SchemaMismatchError(

@@ -1,7 +1,8 @@
-"""Which entries of documents count, by their paths and versions.
+"""Which entries of documents count, by their paths and versions, and which are there.
 
 An entry counts if it is the newest at its path and none at a path above it is newer. Within one
-version an entry comes before those below it: they count with it.
+version an entry comes before those below it: they count with it. A value of which parts were
+removed is there while one of its parts is.
 
 Promises: of the entries that count, and others with them, the same entries count: neighbouring
 versions may be resolved first, and the result with the others later.
@@ -10,6 +11,7 @@ Does not know: what an entry says, or where a version comes from.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TypeAlias
 
 import numpy as np
@@ -45,6 +47,32 @@ def have_above(paths: Bytes, depths: NDArray[np.uint8], flags: Flags) -> Flags:
     return _newest_above(paths, np.arange(len(paths)), depths, flags.astype(np.int64)) > 0
 
 
+def are_there(
+    paths: Bytes, depths: NDArray[np.uint8], is_alive: Flags, holds: Flags | None = None
+) -> Flags:
+    """Return which entries, all of which count, say that something is at their paths.
+
+    One below which an entry is not alive is there only with another one below it: what is written
+    whole and empty is there, what has lost its last part is not. ``holds``: those that may have
+    parts in themselves. ``paths`` are distinct and ascend.
+    """
+    if is_alive.all():
+        return is_alive
+    has_lost_parts = _have_below(paths, depths, ~is_alive)
+    if holds is not None:
+        has_lost_parts &= ~holds
+    is_complete = is_alive & ~has_lost_parts
+    return is_complete | (is_alive & _have_below(paths, depths, is_complete))
+
+
+def _have_below(paths: Bytes, depths: NDArray[np.uint8], flags: Flags) -> Flags:
+    """Return which entries are above one that is flagged. ``paths`` are distinct and ascend."""
+    have_below = np.zeros(len(paths), np.bool_)
+    for below, parents in _pairs(paths, np.arange(len(paths)), depths):
+        have_below[parents[flags[below]]] = True
+    return have_below
+
+
 def _newest_of_equal(repeats: Flags, versions: Positions) -> Positions:
     """Return the index of the newest entry at each path, in the order of the paths."""
     is_first = np.append(True, ~repeats)
@@ -65,9 +93,20 @@ def _newest_above(
 
     ``indices``: those of the entries in ``paths``.
     """
-    count = len(indices)
-    above = np.full(count, _NONE)
-    numbers = np.arange(count)
+    above = np.full(len(indices), _NONE)
+    for below, parents in _pairs(paths, indices, depths):
+        above[below] = np.maximum(above[below], versions[parents])
+    return above
+
+
+def _pairs(
+    paths: Bytes, indices: Positions, depths: NDArray[np.uint8]
+) -> Iterator[tuple[Positions, Positions]]:
+    """Yield (entries, the entry above each), for each depth of those above.
+
+    Both as positions in ``indices``, which are those of entries with distinct paths, ascending.
+    """
+    numbers = np.arange(len(indices))
     data, offsets = parts_of(paths)
     starts, lengths = offsets[:-1][indices], lengths_of(paths)[indices]
     for depth in np.unique(depths).tolist()[:-1]:
@@ -79,9 +118,7 @@ def _newest_above(
         fits = (depths[parents] == depth) & (lengths[parents] < lengths[below])
         below, parents = below[fits], parents[fits]
         same = _equal_runs(data, starts[below], starts[parents], lengths[parents])
-        below, parents = below[same], parents[same]
-        above[below] = np.maximum(above[below], versions[parents])
-    return above
+        yield below[same], parents[same]
 
 
 def _equal_runs(

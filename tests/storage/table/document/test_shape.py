@@ -175,7 +175,6 @@ def test_a_patch_removes_nulls_merges_objects_and_replaces_the_rest() -> None:
     [
         "STRUCT<a: INT NOT NULL>",
         "STRUCT<>",
-        "VARIANT",
         "STRING",
         "MAP<STRING COLLATE UTF8_LCASE, INT>",
     ],

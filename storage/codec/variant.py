@@ -1,0 +1,391 @@
+"""Values of VARIANT as trees: objects, arrays and plain values, of many values at once.
+
+A variant is two runs of bytes: the value, and metadata with the names of the keys in it. Both are
+Parquet's variant encoding, version 1, which Spark uses too.
+
+    value      header u8: basic type in the lowest 2 bits, 6 bits of its own above
+      object   count | an id of a key for each field | count + 1 offsets | the fields' values
+      array    count | count + 1 offsets | the elements' values
+      others   a plain value, whose length follows from its header
+    metadata   header u8 | count | count + 1 offsets | the keys
+
+Counts, ids and offsets are little endian, of 1 to 4 bytes as a header says.
+Promises: values that are built hold each key of theirs once, in order; plain values keep their
+bytes. The bytes depend on nothing but the trees.
+Does not know: what a plain value is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..schema import types as t
+from .key_field import Tagged, join, key_field_of
+from .ragged import (
+    Buffer,
+    Bytes,
+    Positions,
+    concat,
+    constant,
+    content_of,
+    equal_neighbours,
+    expand,
+    from_matrix,
+    from_parts,
+    gather,
+    lengths_of,
+    load,
+    parts_of,
+    sort_order,
+)
+
+VERSION, _VERSION_MASK = 1, 0x0F
+NO_KEYS = bytes([VERSION, 0, 0])
+"""The metadata of a value without keys."""
+NULL = b"\0"
+"""The value that is JSON's null."""
+_SHORT_TEXT, _OBJECT, _ARRAY = 1, 2, 3
+# The bytes of the plain values of each type, with the header: 0 for a type that there is not, -1
+# where a length of 4 bytes follows the header.
+_LENGTHS = np.zeros(64, np.int64)
+_LENGTHS[:21] = [1, 1, 1, 2, 3, 5, 9, 9, 6, 10, 18, 5, 9, 9, 5, -1, -1, 9, 9, 9, 17]
+_MASKS = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF, 0xFFFFFFFF], np.int64)
+_WIDEST = 4
+_KEYS = Tagged(key_field_of(t.String()))
+
+
+class Node(IntEnum):
+    """What a node of a tree is."""
+
+    PLAIN = 0
+    OBJECT = 1
+    ARRAY = 2
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Variants as nodes, each after the one that it is in; the items of each in order.
+
+    ``parents``: -1 of whole values; ``keys``: those of the fields of objects, UTF-8, else empty;
+    ``kinds``: a `Node` each; ``plain``: the bytes of the plain values, else empty.
+    """
+
+    parents: Positions
+    keys: Bytes
+    kinds: NDArray[np.uint8]
+    plain: Bytes
+
+    @cached_property
+    def counts(self) -> Positions:
+        """How many items each node has."""
+        return np.bincount(self.parents[self.parents >= 0], minlength=len(self.parents))
+
+    @cached_property
+    def _by_parent(self) -> tuple[Positions, Positions]:
+        """Return (the nodes in the order of their parents, where the items of each begin)."""
+        order = np.argsort(self.parents, kind="stable")
+        roots = len(order) - int(self.counts.sum())
+        return order, roots + np.cumsum(self.counts) - self.counts
+
+    def items(self, nodes: Positions) -> Positions:
+        """Return the items of some nodes, those of each together."""
+        order, starts = self._by_parent
+        return order[expand(starts[nodes], self.counts[nodes])]
+
+    def levels(self, roots: Positions) -> Iterator[Positions]:
+        """Yield some nodes, then their items, then the items of these, as long as there are any."""
+        while len(roots):
+            yield roots
+            roots = self.items(roots)
+
+
+def components(keys: Bytes) -> Bytes:
+    """Return keys, UTF-8, as components of paths; they sort as the keys do."""
+    if not len(keys):
+        return keys
+    texts = keys.cast(pa.binary()).cast(pa.string())
+    return join(_KEYS.parts(texts), len(keys))
+
+
+# Reading
+
+
+def parse(values: Bytes, metadata: Bytes) -> Tree:
+    """Return the trees of some variants; the first nodes are the whole values, in their order.
+
+    ValueError or IndexError if the bytes are not variants.
+    """
+    data, offsets = parts_of(values)
+    buffer = _padded(data)
+    dictionaries = _Dictionaries(metadata)
+    owners = np.arange(len(values))
+    parents, keys = [np.full(len(values), -1)], [constant(b"", len(values))]
+    kinds, plain = [], []
+    starts, first, most = offsets[:-1], 0, int(offsets[-1] - offsets[0])
+    while len(starts):
+        level = _Level(buffer, starts, offsets[1:][owners])
+        kinds.append(level.kinds)
+        plain.append(level.plain())
+        items, ids, starts = level.items(most - first - len(starts))
+        parents.append(first + items)
+        first += len(level.starts)
+        is_field = level.kinds[items] == Node.OBJECT
+        owners = owners[items]
+        keys.append(dictionaries.keys(owners, ids, is_field))
+    if not kinds:
+        return Tree(parents[0], keys[0], np.empty(0, np.uint8), keys[0])
+    return Tree(
+        np.concatenate(parents),
+        pa.concat_arrays(keys),
+        np.concatenate(kinds),
+        pa.concat_arrays(plain),
+    )
+
+
+class _Level:
+    """Values that begin at some positions of a buffer, and end before others."""
+
+    def __init__(self, buffer: Buffer, starts: Positions, limits: Positions) -> None:
+        if (starts >= limits).any():
+            raise ValueError("a variant ends before its items")
+        self.starts = starts
+        self._buffer, self._limits = buffer, limits
+        headers = load(buffer, starts, "u1").astype(np.int64)
+        self._basic, self._info = headers & 3, headers >> 2
+        self.kinds = np.select(
+            [self._basic == _OBJECT, self._basic == _ARRAY], [Node.OBJECT, Node.ARRAY], Node.PLAIN
+        ).astype(np.uint8)
+
+    def plain(self) -> Bytes:
+        """Return the bytes of the plain values, and none for the others."""
+        lengths = _LENGTHS[self._info]
+        is_long = np.flatnonzero((lengths < 0) & (self._basic == 0))
+        lengths[is_long] = 5 + _numbers(self._buffer, self.starts[is_long] + 1, _WIDEST)
+        lengths = np.where(self._basic == _SHORT_TEXT, 1 + self._info, lengths)
+        lengths[self.kinds != Node.PLAIN] = 0
+        is_damaged = (lengths == 0) & (self.kinds == Node.PLAIN)
+        if is_damaged.any() or (self.starts + lengths > self._limits).any():
+            raise ValueError("a variant holds a value of an unknown type, or ends within a value")
+        return gather(self._buffer, self.starts, lengths)
+
+    def items(self, most: int) -> tuple[Positions, Positions, Positions]:
+        """Return of all items (the index of the value each is in, the id of its key, its start).
+
+        ValueError if there are more than ``most``: each takes a byte.
+        """
+        rows = np.flatnonzero(self.kinds != Node.PLAIN)
+        info, is_object = self._info[rows], self.kinds[rows] == Node.OBJECT
+        is_large = np.where(is_object, info >> 4, info >> 2) & 1
+        id_widths = np.where(is_object, (info >> 2 & 3) + 1, 0)
+        widths = (info & 3) + 1
+        count_widths = np.where(is_large, _WIDEST, 1)
+        ids = self.starts[rows] + 1 + count_widths
+        counts = _numbers(self._buffer, self.starts[rows] + 1, count_widths)
+        if counts.sum() > most:
+            raise ValueError("a variant is shorter than its items")
+        offsets = ids + counts * id_widths
+        data = offsets + (counts + 1) * widths
+        owners = np.repeat(np.arange(len(rows)), counts)
+        ranks = expand(np.zeros(len(rows), np.int64), counts)
+        starts = _numbers(self._buffer, offsets[owners] + ranks * widths[owners], widths[owners])
+        keys = _numbers(self._buffer, ids[owners] + ranks * id_widths[owners], id_widths[owners])
+        return rows[owners], keys, data[owners] + starts
+
+
+class _Dictionaries:
+    """The keys of some variants. ValueError for metadata of another version."""
+
+    def __init__(self, metadata: Bytes) -> None:
+        data, offsets = parts_of(metadata)
+        self._buffer = _padded(data)
+        headers = load(self._buffer, offsets[:-1], "u1").astype(np.int64)
+        if (headers & _VERSION_MASK != VERSION).any():
+            raise ValueError("the metadata of a variant is of an unknown version")
+        self._widths = (headers >> 6) + 1
+        self._sizes = _numbers(self._buffer, offsets[:-1] + 1, self._widths)
+        self._offsets = offsets[:-1] + 1 + self._widths
+        self._texts = self._offsets + (self._sizes + 1) * self._widths
+        self._limits = offsets[1:]
+
+    def keys(self, owners: Positions, ids: Positions, is_field: NDArray[np.bool_]) -> Bytes:
+        """Return the keys of some ids of variants; empty where they are not those of fields."""
+        rows = np.flatnonzero(is_field)
+        variants, widths = owners[rows], self._widths[owners[rows]]
+        if (ids[rows] >= self._sizes[variants]).any():
+            raise ValueError("a variant has a key that is not in its metadata")
+        places = self._offsets[variants] + ids[rows] * widths
+        begins = _numbers(self._buffer, places, widths)
+        ends = _numbers(self._buffer, places + widths, widths)
+        if (begins > ends).any() or (self._texts[variants] + ends > self._limits[variants]).any():
+            raise ValueError("the metadata of a variant ends within a key")
+        starts, lengths = np.zeros((2, len(ids)), np.int64)
+        starts[rows], lengths[rows] = self._texts[variants] + begins, ends - begins
+        return gather(self._buffer, starts, lengths)
+
+
+def _padded(data: Buffer) -> Buffer:
+    """Return a buffer from which the widest number can be loaded at each of its positions."""
+    return np.concatenate([data, np.zeros(_WIDEST, np.uint8)])
+
+
+def _numbers(buffer: Buffer, positions: Positions, widths: Positions | int) -> Positions:
+    """Return the numbers of so many bytes each, at most 4, at some positions."""
+    numbers: Positions = load(buffer, positions, "<u4").astype(np.int64) & _MASKS[widths]
+    return numbers
+
+
+# Writing
+
+
+def build(tree: Tree, roots: Positions) -> tuple[Bytes, Bytes]:
+    """Return (the values, the metadata) of some nodes of a tree, each as a variant."""
+    return _Build(tree, roots).variants()
+
+
+class _Build:
+    """The bytes of some nodes of a tree, and all below them.
+
+    Arrays are indexed by the nodes of the tree; what is not below the roots is not set.
+    """
+
+    def __init__(self, tree: Tree, roots: Positions) -> None:
+        self._tree = tree
+        self._levels = list(tree.levels(roots)) or [roots]
+        count = len(tree.parents)
+        self._variants = np.zeros(count, np.int64)
+        self._variants[roots] = np.arange(len(roots))
+        for items in self._levels[1:]:
+            self._variants[items] = self._variants[tree.parents[items]]
+        self._ids, self.metadata = self._dictionaries(len(roots))
+        self._id_widths, self._widths, self._data_sizes = np.zeros((3, count), np.int64)
+        self._count_widths = np.where(tree.counts > 0xFF, _WIDEST, 1)
+        self._sizes = lengths_of(tree.plain).copy()
+        below = [*self._levels[1:], roots[:0]]
+        for nodes, items in zip(reversed(self._levels), reversed(below), strict=True):
+            self._measure(nodes, items)
+
+    def _dictionaries(self, count: int) -> tuple[Positions, Bytes]:
+        """Return (the id of the key of every field, the metadata of every variant)."""
+        tree = self._tree
+        items = np.concatenate([np.empty(0, np.int64), *self._levels[1:]])
+        fields = items[tree.kinds[tree.parents[items]] == Node.OBJECT]
+        keys, variants = tree.keys.take(pa.array(fields)), self._variants[fields]
+        numbers = from_matrix(variants.astype(">u8").view(np.uint8).reshape(len(fields), 8))
+        sorted_keys = concat([numbers, components(keys)])
+        order = sort_order(sorted_keys)
+        repeats = equal_neighbours(sorted_keys.take(pa.array(order)))
+        is_first = np.append(True, ~repeats)[: len(order)]
+        distinct = order[is_first]
+        counts = np.bincount(variants[distinct], minlength=count)
+        begins = np.cumsum(counts) - counts
+        ids = np.zeros(len(tree.parents), np.int64)
+        ids[fields[order]] = np.cumsum(is_first) - 1 - begins[variants[order]]
+        return ids, _metadata(keys.take(pa.array(distinct)), counts)
+
+    def _measure(self, nodes: Positions, items: Positions) -> None:
+        """Set the sizes and widths of some nodes whose items are measured."""
+        tree = self._tree
+        inner = nodes[tree.kinds[nodes] != Node.PLAIN]
+        np.add.at(self._data_sizes, tree.parents[items], self._sizes[items])
+        greatest = np.zeros(len(tree.parents), np.int64)
+        np.maximum.at(greatest, tree.parents[items], self._ids[items])
+        is_object = tree.kinds[inner] == Node.OBJECT
+        self._id_widths[inner] = np.where(is_object, _width_of(greatest[inner]), 0)
+        self._widths[inner] = _width_of(self._data_sizes[inner])
+        self._sizes[inner] = self._header_sizes(inner) + self._data_sizes[inner]
+
+    def _header_sizes(self, nodes: Positions) -> Positions:
+        """Return how many bytes there are before the items of objects and arrays."""
+        counts = self._tree.counts[nodes]
+        ids, offsets = counts * self._id_widths[nodes], (counts + 1) * self._widths[nodes]
+        sizes: Positions = 1 + self._count_widths[nodes] + ids + offsets
+        return sizes
+
+    def variants(self) -> tuple[Bytes, Bytes]:
+        """Return the values and the metadata."""
+        roots = self._levels[0]
+        offsets = np.concatenate([[0], np.cumsum(self._sizes[roots])])
+        content = np.zeros(int(offsets[-1]), np.uint8)
+        starts = np.zeros(len(self._tree.parents), np.int64)
+        starts[roots] = offsets[:-1]
+        for nodes, items in zip(self._levels, [*self._levels[1:], roots[:0]], strict=True):
+            self._write(content, starts, nodes, items)
+        return from_parts(content, offsets), self.metadata
+
+    def _write(
+        self, content: Buffer, starts: Positions, nodes: Positions, items: Positions
+    ) -> None:
+        """Write some nodes but for their items, and set the starts of these."""
+        tree = self._tree
+        plain = nodes[tree.kinds[nodes] == Node.PLAIN]
+        places = expand(starts[plain], self._sizes[plain])
+        content[places] = content_of(tree.plain.take(pa.array(plain)))
+        inner = nodes[tree.kinds[nodes] != Node.PLAIN]
+        counts, widths = tree.counts[inner], self._widths[inner]
+        content[starts[inner]] = self._headers(inner)
+        ids = starts + 1 + self._count_widths
+        _write_numbers(content, starts[inner] + 1, counts, self._count_widths[inner])
+        offsets = ids + tree.counts * self._id_widths
+        _write_numbers(content, offsets[inner] + counts * widths, self._data_sizes[inner], widths)
+        parents, sizes = tree.parents[items], self._sizes[items]
+        ranks = expand(np.zeros(len(inner), np.int64), counts)
+        before = np.cumsum(sizes) - sizes
+        firsts = np.flatnonzero(ranks == 0)
+        within = before - np.repeat(before[firsts], counts[counts > 0])
+        starts[items] = (starts[parents] + self._header_sizes(parents)) + within
+        item_ids, id_widths = self._ids[items], self._id_widths[parents]
+        _write_numbers(content, ids[parents] + ranks * id_widths, item_ids, id_widths)
+        item_widths = self._widths[parents]
+        _write_numbers(content, offsets[parents] + ranks * item_widths, within, item_widths)
+
+    def _headers(self, nodes: Positions) -> NDArray[np.uint8]:
+        """Return the header of some objects and arrays."""
+        is_object = self._tree.kinds[nodes] == Node.OBJECT
+        is_large = (self._count_widths[nodes] > 1).astype(np.int64)
+        widths, id_widths = self._widths[nodes] - 1, self._id_widths[nodes] - 1
+        objects = is_large << 6 | id_widths << 4 | widths << 2 | _OBJECT
+        arrays = is_large << 4 | widths << 2 | _ARRAY
+        return np.where(is_object, objects, arrays).astype(np.uint8)
+
+
+def _metadata(keys: Bytes, counts: Positions) -> Bytes:
+    """Return the metadata of variants that have so many of some keys each."""
+    lengths = lengths_of(keys)
+    owners = np.repeat(np.arange(len(counts)), counts)
+    sizes = np.zeros(len(counts), np.int64)
+    np.add.at(sizes, owners, lengths)
+    widths = _width_of(np.maximum(sizes, counts))
+    heads = 1 + widths + (counts + 1) * widths
+    ends = np.cumsum(heads + sizes)
+    starts = ends - heads - sizes
+    content = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
+    content[starts] = VERSION | (widths - 1) << 6
+    _write_numbers(content, starts + 1, counts, widths)
+    offsets = starts + 1 + widths
+    _write_numbers(content, offsets + counts * widths, sizes, widths)
+    before = np.cumsum(lengths) - lengths
+    within = before - (np.cumsum(sizes) - sizes)[owners]
+    ranks = expand(np.zeros(len(counts), np.int64), counts)
+    _write_numbers(content, offsets[owners] + ranks * widths[owners], within, widths[owners])
+    content[expand((starts + heads)[owners] + within, lengths)] = content_of(keys)
+    return from_parts(content, np.concatenate([[0], ends]))
+
+
+def _width_of(numbers: Positions) -> Positions:
+    """Return how many bytes each of some numbers takes, at least 1."""
+    return 1 + (numbers > 0xFF) + (numbers > 0xFFFF) + (numbers > 0xFFFFFF).astype(np.int64)
+
+
+def _write_numbers(
+    content: Buffer, positions: Positions, numbers: Positions, widths: Positions
+) -> None:
+    for byte in range(_WIDEST):
+        rows = np.flatnonzero(widths > byte)
+        content[positions[rows] + byte] = numbers[rows] >> 8 * byte & 0xFF

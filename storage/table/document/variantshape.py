@@ -1,0 +1,224 @@
+"""Values of VARIANT: the fields of objects are parts, each under its key, at any depth.
+
+Arrays and plain values have no parts. What is written below a value that is not an object makes it
+one of what is written there, as a JSON merge patch does.
+
+Promises: a value that is collected has the fields of its objects in the order of their keys; the
+metadata of a part has the keys in it, and no others.
+Does not know: which of several parts at a path counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ...codec.key_field import Tagged, key_field_of
+from ...codec.path import extended
+from ...codec.ragged import Bytes, Positions, constant, from_binary, lengths_of
+from ...codec.variant import NULL, Node, Tree, build, components, parse
+from ...errors import SchemaMismatchError
+from ...schema import types as t
+from ...segment.key import Kind
+from .itemkeys import begin_items, read_keys
+from .part import Parts
+from .shape import MOST_DEPTH, Branch, Flags, Leaf, PutParts, Shape, scattered
+
+_KEY = Tagged(key_field_of(t.String()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """Nodes of a tree at one depth: each with its path, and the number of the value it is in.
+
+    ``is_leaf``: which are stored whole.
+    """
+
+    depth: int
+    nodes: Positions
+    owners: Positions
+    paths: Bytes
+    is_leaf: Flags
+
+
+class VariantShape(Shape):
+    """Variants."""
+
+    has_parts = True
+
+    def __init__(self, depth: int) -> None:
+        super().__init__(t.Variant(), depth)
+
+    @cached_property
+    def _item(self) -> Shape:
+        depth = self.depth + 1
+        return VariantShape(depth) if depth < MOST_DEPTH else Leaf(t.Variant(), depth)
+
+    def explode(self, values: pa.Array, paths: Bytes) -> Parts:
+        """Return an OBJECT for each object, and a PUT for each other value in one; and NULLs."""
+        pieces = [self._nulls(values, paths, Kind.PUT)]
+        tree, levels = self._levels(values, paths)
+        for level in levels:
+            pieces.append(self._puts(tree, level, level.is_leaf))
+            pieces.append(_without_values(level, ~level.is_leaf, Kind.OBJECT))
+        return Parts.joined(pieces)
+
+    def patch(self, values: pa.Array, paths: Bytes, put: PutParts) -> Parts:
+        """Return a DELETE for each NULL, of SQL or of JSON, and a PUT for each array and the rest.
+
+        An object is merged; one without fields changes nothing. SchemaMismatchError for bytes that
+        are not a variant.
+        """
+        pieces = [self._nulls(values, paths, Kind.DELETE)]
+        try:
+            tree, levels = self._levels(values, paths)
+        except (ValueError, IndexError) as error:
+            raise SchemaMismatchError(f"a value of a patch is not a variant: {error}") from None
+        for level in levels:
+            is_null = _equal_bytes(tree.plain, level.nodes, NULL)
+            pieces.append(self._puts(tree, level, level.is_leaf & ~is_null))
+            pieces.append(_without_values(level, is_null, Kind.DELETE))
+        return Parts.joined(pieces)
+
+    def branches(self, parts: Parts, rows: Positions, starts: Positions) -> Iterator[Branch]:
+        """Yield the parts in the fields."""
+        if len(rows):
+            yield Branch(self._item, rows, starts + read_keys(_KEY, parts, rows, starts)[1])
+
+    def collect(self, count: int, parts: Parts, starts: Positions) -> pa.Array:
+        """Return the variants; a value with parts below it is an object of these."""
+        tree, is_there = self._tree(count, parts, starts)
+        roots = np.flatnonzero(is_there)
+        columns = [array.cast(pa.binary()) for array in build(tree, roots)]
+        variants = pa.StructArray.from_arrays(columns, fields=list(self.arrow_type))
+        return scattered(variants, roots, count)
+
+    def _nulls(self, values: pa.Array, paths: Bytes, kind: Kind) -> Parts:
+        """Return a part of a kind for each value that is NULL."""
+        rows = np.flatnonzero(~np.asarray(values.is_valid()))
+        chosen = pa.array(rows)
+        kinds = np.full(len(rows), kind, np.uint8)
+        return self._parts(values.take(chosen), paths.take(chosen), kinds).owned_by(rows)
+
+    def _levels(self, values: pa.Array, paths: Bytes) -> tuple[Tree, Iterator[_Level]]:
+        """Return the values as a tree, and its nodes that are parts, level by level."""
+        rows = np.flatnonzero(np.asarray(values.is_valid()))
+        chosen = pa.array(rows)
+        present = values.take(chosen)
+        tree = parse(from_binary(present.field("value")), from_binary(present.field("metadata")))
+        return tree, self._part_levels(tree, rows, paths.take(chosen))
+
+    def _part_levels(self, tree: Tree, owners: Positions, paths: Bytes) -> Iterator[_Level]:
+        nodes = np.arange(len(owners))
+        for depth in range(self.depth, MOST_DEPTH + 1):
+            is_leaf = (tree.kinds[nodes] != Node.OBJECT) | (depth == MOST_DEPTH)
+            yield _Level(depth, nodes, owners, paths, is_leaf)
+            inner = np.flatnonzero(~is_leaf)
+            above = np.repeat(inner, tree.counts[nodes[inner]])
+            nodes = tree.items(nodes[inner])
+            if not len(nodes):
+                return
+            owners = owners[above]
+            keys = components(tree.keys.take(pa.array(nodes)))
+            paths = extended(paths.take(pa.array(above)), keys)
+
+    def _puts(self, tree: Tree, level: _Level, flags: Flags) -> Parts:
+        """Return the flagged nodes of a level as parts that are stored whole."""
+        rows = np.flatnonzero(flags)
+        columns = [array.cast(pa.binary()) for array in build(tree, level.nodes[rows])]
+        values = pa.StructArray.from_arrays(columns, fields=list(self.arrow_type))
+        parts = _without_values(level, flags, Kind.PUT)
+        return Parts(parts.owners, parts.paths, parts.depths, parts.kinds, self.encode(values))
+
+    def _tree(self, count: int, parts: Parts, starts: Positions) -> tuple[Tree, Flags]:
+        """Return the values as a tree, whose first nodes they are, and which there are."""
+        parents, keys = [np.full(count, -1)], [constant(b"", count)]
+        owned: list[Positions] = []
+        rows, owners, first = np.arange(len(parts)), parts.owners, 0
+        while True:
+            is_own = starts == lengths_of(parts.paths)[rows]
+            own = np.full(len(parents[-1]), -1)
+            own[owners[is_own]] = rows[is_own]
+            owned.append(own)
+            rows, owners, starts = rows[~is_own], owners[~is_own], starts[~is_own]
+            if not len(rows):
+                break
+            texts, sizes = read_keys(_KEY, parts, rows, starts)
+            members = parts.take(rows)
+            members = Parts(owners, members.paths, members.depths, members.kinds, members.bodies)
+            is_first = begin_items(members, starts, starts + sizes)
+            parents.append(first + owners[is_first])
+            keys.append(from_binary(texts).filter(pa.array(is_first)))
+            first += len(own)
+            owners, starts = np.cumsum(is_first) - 1, starts + sizes
+        return self._grown(count, parts, parents, keys, np.concatenate(owned))
+
+    def _grown(
+        self,
+        count: int,
+        parts: Parts,
+        parents: list[Positions],
+        keys: list[Bytes],
+        owned: Positions,
+    ) -> tuple[Tree, Flags]:
+        """Return the tree of some nodes with the values of those that are stored whole.
+
+        ``owned``: the part of each node, -1 where only parts below it are there.
+        """
+        nodes = len(owned)
+        has_items = np.bincount(np.concatenate(parents)[count:], minlength=nodes) > 0
+        is_put = (owned >= 0) & ~has_items
+        is_put[is_put] = parts.kinds[owned[is_put]] == Kind.PUT
+        values = self.decode(parts.bodies.take(pa.array(owned[is_put])))
+        is_null = ~np.asarray(values.is_valid())
+        leaves = np.flatnonzero(is_put)[~is_null]
+        present = values.filter(pa.array(~is_null))
+        below = parse(from_binary(present.field("value")), from_binary(present.field("metadata")))
+        rest = slice(len(leaves), None)
+        numbers = np.concatenate([leaves, nodes + np.arange(len(below.parents) - len(leaves))])
+        kinds = np.full(nodes, Node.OBJECT, np.uint8)
+        kinds[leaves] = below.kinds[: len(leaves)]
+        plain = np.full(nodes, -1)
+        plain[leaves] = np.arange(len(leaves))
+        texts = pa.concat_arrays([below.plain.slice(0, len(leaves)), constant(b"", 1)])
+        tree = Tree(
+            np.concatenate([*parents, numbers[below.parents[rest]]]),
+            pa.concat_arrays([*keys, below.keys.slice(len(leaves))]),
+            np.concatenate([kinds, below.kinds[rest]]),
+            pa.concat_arrays(
+                [
+                    texts.take(pa.array(np.where(plain < 0, len(leaves), plain))),
+                    below.plain.slice(len(leaves)),
+                ]
+            ),
+        )
+        is_there = has_items | (owned >= 0)
+        is_there[np.flatnonzero(is_put)[is_null]] = False
+        return tree, is_there[:count]
+
+
+def _without_values(level: _Level, flags: Flags, kind: Kind) -> Parts:
+    """Return the flagged nodes of a level as parts of a kind, without values."""
+    rows = np.flatnonzero(flags)
+    count = len(rows)
+    return Parts(
+        level.owners[rows],
+        level.paths.take(pa.array(rows)),
+        np.full(count, level.depth, np.uint8),
+        np.full(count, kind, np.uint8),
+        constant(b"", count),
+    )
+
+
+def _equal_bytes(array: Bytes, indices: Positions, value: bytes) -> NDArray[np.bool_]:
+    """Return which of some values of a bytes array are these bytes."""
+    equal: NDArray[np.bool_] = np.asarray(
+        pc.equal(array.take(pa.array(indices)), pa.scalar(value, pa.large_binary()))
+    )
+    return equal
