@@ -86,7 +86,9 @@ class AggregatePlan:
     def _counts_only(self) -> bool:
         """Whether it counts rows without a condition, for which no value is decoded."""
         measures = self.aggregate.measures
-        counts = all(measure.function is Function.ROWS for measure in measures)
+        counts = all(
+            measure.function is Function.ROWS and measure.where is None for measure in measures
+        )
         return counts and bool(measures) and not self.aggregate.group and self.plan.where is None
 
     def _count(self, rows: int) -> Iterator[pa.RecordBatch]:

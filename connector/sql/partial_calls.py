@@ -16,6 +16,7 @@ from relstate.connector.syntax.tree import Tree, without_parentheses
 from relstate.storage import (
     AggregateFunction,
     PartialAggregate,
+    Predicate,
     TableSchema,
     errors,
     measure_name,
@@ -28,6 +29,14 @@ _DECIMAL_DIGITS = 38
 # How many digits a sum and an average have more than their values.
 _SUM_DIGITS, _AVERAGE_DIGITS = 10, 4
 _MOST_ROWS = 10**_SUM_DIGITS
+_MIN, _MAX = AggregateFunction.MIN, AggregateFunction.MAX
+# Any value will do for any_value; of booleans false is less than true.
+_EXTREMES = {
+    "min": _MIN, "max": _MAX, "any_value": _MIN, "bool_and": _MIN, "every": _MIN, "bool_or": _MAX,
+    "some": _MAX,
+}  # fmt: skip
+COUNT_IF = "count_if"
+_NAMES = frozenset({"count", "sum", "avg", COUNT_IF, *_EXTREMES})
 
 
 @dataclass
@@ -41,7 +50,7 @@ class PartialCalls:
     rows: int
     divides_decimals: bool
     group: list[str] = field(default_factory=list)
-    _measures: list[tuple[AggregateFunction, str]] = field(default_factory=list)
+    _measures: list[tuple[AggregateFunction, str, Predicate | None]] = field(default_factory=list)
 
     def add_group(self, name: str) -> None:
         """Group by a column too."""
@@ -50,51 +59,55 @@ class PartialCalls:
 
     def aggregate(self) -> PartialAggregate:
         """Return what the tasks add up. UnsupportedTypeError, SchemaError if they cannot."""
-        return PartialAggregate.of(self.schema, self.group, self._measures)
+        measures = [(function, column) for function, column, _ in self._measures]
+        conditions = [None if where is None else where.condition for _, _, where in self._measures]
+        return PartialAggregate.of(self.schema, self.group, measures, conditions)
 
-    def text_of(self, call: Tree, column: str | None) -> str | None:
-        """Return what stands for a call over a column, None for ``*``; None if it is not known."""
+    def text_of(self, call: Tree, column: str | None, where: Predicate | None) -> str | None:
+        """Return what stands for a call over a column, None for ``*``; None if it is not known.
+
+        ``where``: the rows that it is over; None for all.
+        """
         if column is None:
-            rows = self._measure(AggregateFunction.ROWS, "")
+            rows = self._measure(AggregateFunction.ROWS, "", where)
             return f"coalesce(sum({rows}), 0L)"
         match call:
             case exp.Count():
-                count = self._measure(AggregateFunction.COUNT, column)
+                count = self._measure(AggregateFunction.COUNT, column, where)
                 return f"coalesce(sum({count}), 0L)"
-            case exp.Min():
-                return f"min({self._measure(AggregateFunction.MIN, column)})"
-            case exp.Max():
-                return f"max({self._measure(AggregateFunction.MAX, column)})"
             case exp.Sum():
-                return self._sum(column)
+                return self._sum(column, where)
             case exp.Avg():
-                return self._average(column)
-        return None
+                return self._average(column, where)
+        extreme = _EXTREMES.get(name_of(call))
+        return None if extreme is None else f"{extreme}({self._measure(extreme, column, where)})"
 
-    def _sum(self, column: str) -> str | None:
+    def _sum(self, column: str, where: Predicate | None) -> str:
         match self.schema.column(column).type:
             case types.Decimal(precision, scale):
-                total = self._decimal_sum(column)
+                total = self._decimal_sum(column, where)
                 return f"CAST({total} AS DECIMAL({precision + _SUM_DIGITS}, {scale}))"
-        return f"sum({self._measure(AggregateFunction.SUM, column)})"
+        return f"sum({self._measure(AggregateFunction.SUM, column, where)})"
 
-    def _decimal_sum(self, column: str) -> str:
+    def _decimal_sum(self, column: str, where: Predicate | None) -> str:
         # So few rows that neither the cast nor a sum in a task can overflow.
         if self.rows >= _MOST_ROWS:
             raise errors.UnsupportedTypeError("a sum of decimals over so many rows may overflow")
-        return f"sum({self._measure(AggregateFunction.SUM, column)})"
+        return f"sum({self._measure(AggregateFunction.SUM, column, where)})"
 
-    def _average(self, column: str) -> str | None:
+    def _average(self, column: str, where: Predicate | None) -> str | None:
         data_type = self.schema.column(column).type
         if isinstance(data_type, types.Decimal):
-            return self._decimal_average(column, data_type)
+            return self._decimal_average(column, data_type, where)
         is_float = isinstance(data_type, _FLOATS)
         function = AggregateFunction.SUM if is_float else AggregateFunction.FLOAT_SUM
-        total = self._measure(function, column)
-        count = self._measure(AggregateFunction.COUNT, column)
+        total = self._measure(function, column, where)
+        count = self._measure(AggregateFunction.COUNT, column, where)
         return f"(sum({total}) / nullif(sum({count}), 0L))"
 
-    def _decimal_average(self, column: str, data_type: types.Decimal) -> str | None:
+    def _decimal_average(
+        self, column: str, data_type: types.Decimal, where: Predicate | None
+    ) -> str | None:
         """Return the quotient in the steps in which Spark computes it.
 
         Spark rounds it twice, first to 38 digits. Here it is first rounded to fewer digits, but
@@ -104,25 +117,39 @@ class PartialCalls:
         precision, scale = data_type.precision, data_type.scale
         if not self.divides_decimals or precision + 2 * digits > _DECIMAL_DIGITS - 6:
             return None
-        total = f"CAST({self._decimal_sum(column)} AS DECIMAL({precision + digits}, {scale}))"
-        count = f"sum({self._measure(AggregateFunction.COUNT, column)})"
+        total = self._decimal_sum(column, where)
+        total = f"CAST({total} AS DECIMAL({precision + digits}, {scale}))"
+        count = f"sum({self._measure(AggregateFunction.COUNT, column, where)})"
         quotient = f"{total} / CAST(nullif({count}, 0L) AS DECIMAL(20, 0))"
         result = f"DECIMAL({precision + _AVERAGE_DIGITS}, {scale + _AVERAGE_DIGITS})"
         return f"CAST({quotient} AS {result})"
 
-    def _measure(self, function: AggregateFunction, column: str) -> str:
-        measure = (function, column)
+    def _measure(self, function: AggregateFunction, column: str, where: Predicate | None) -> str:
+        measure = (function, column, where)
         if measure not in self._measures:
             self._measures.append(measure)
         return measure_name(self._measures.index(measure))
 
 
+def name_of(call: Tree) -> str:
+    """Return the name of a function in lower case; of anything else the empty text."""
+    if isinstance(call, exp.Anonymous):
+        return call.this.lower() if isinstance(call.this, str) else ""
+    return call.sql_name().lower() if isinstance(call, exp.Func) else ""
+
+
+def is_call(node: Tree) -> bool:
+    """Return whether a node is a call of a function that may be added up, perhaps with FILTER."""
+    inner = node.this if isinstance(node, exp.Filter) else node
+    return isinstance(inner, exp.Expr) and name_of(inner) in _NAMES
+
+
 def argument_of(call: Tree) -> Tree | None:
     """Return the one argument of a call; None if it has another number."""
-    if call.expressions:
-        return None
-    argument: Tree | None = call.this
-    return None if argument is None else without_parentheses(argument)
+    arguments = [*call.expressions]
+    if isinstance(call.this, exp.Expr):
+        arguments.append(call.this)
+    return without_parentheses(arguments[0]) if len(arguments) == 1 else None
 
 
 def distinct_arguments(call: Tree) -> Sequence[Tree] | None:

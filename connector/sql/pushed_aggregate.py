@@ -33,13 +33,27 @@ from relstate.storage import (
     syntax,
 )
 
-from .partial_calls import PartialCalls, argument_of, counts_rows, distinct_arguments
-from .single_table import NotPushedError, check_qualifier, is_plain, select_over, whole_condition
+from .partial_calls import (
+    COUNT_IF,
+    PartialCalls,
+    argument_of,
+    counts_rows,
+    distinct_arguments,
+    is_call,
+    name_of,
+)
+from .single_table import (
+    NotPushedError,
+    bound,
+    check_qualifier,
+    is_plain,
+    select_over,
+    whole_condition,
+)
 
 _CLAUSES = frozenset(
     {"expressions", "from_", "where", "group", "having", "order", "limit", "offset", "distinct"}
 )
-_CALLS = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
 _ENDS_OF_WHERE = (
     TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET,
     TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT,
@@ -167,7 +181,7 @@ class _Selection:
             node = pending.pop(0)
             if not isinstance(node, exp.Expr):
                 continue
-            if isinstance(node, _CALLS):
+            if is_call(node):
                 yield node
                 continue
             if not is_plain(node):
@@ -197,21 +211,30 @@ class _Selection:
         check_qualifier(node, self._reference.alias)
         return self._columns.get(node.name.lower())
 
-    def _edit(self, call: Tree) -> Edit | None:
+    def _edit(self, node: Tree) -> Edit | None:
         """Return the change of a call; None for one with DISTINCT, which stays as it is."""
-        distinct = distinct_arguments(call)
+        distinct = distinct_arguments(node)
         if distinct is not None:
             for column in map(self._argument, distinct):
                 self._calls.add_group(column)
             return None
+        call, where = node, None
+        if isinstance(node, exp.Filter):
+            call, where = node.this, self._bound(node.expression.this)
         argument = argument_of(call)
-        if argument is None:
+        if argument is None or (call is not node and name_of(call) == COUNT_IF):
             raise NotPushedError
-        counted = None if counts_rows(call) else self._argument(argument)
-        text = self._calls.text_of(call, counted)
+        if name_of(call) == COUNT_IF:
+            text = self._calls.text_of(call, None, self._bound(argument))
+        else:
+            counted = None if counts_rows(call) else self._argument(argument)
+            text = self._calls.text_of(call, counted, where)
         if text is None:
             raise NotPushedError
-        return Edit(*self._span(call), text)
+        return Edit(*self._span(node, call), text)
+
+    def _bound(self, condition: Tree) -> Predicate:
+        return bound(condition, self._reference.alias, self._schema, self._rules.time_zone)
 
     def _argument(self, node: Tree) -> str:
         name = self._column_name(node) if isinstance(node, exp.Column) else None
@@ -219,16 +242,18 @@ class _Selection:
             raise NotPushedError
         return name
 
-    def _span(self, call: Tree) -> tuple[int, int]:
-        """Return where a call is in the text."""
+    def _span(self, node: Tree, call: Tree) -> tuple[int, int]:
+        """Return where a call is in the text, with its FILTER if ``node`` is that."""
         start = int(call.meta["start"])
         tokens = [token for token in self._query.tokens if token.start >= start]
-        depth = 0
+        ends_left, depth = 1 + (node is not call), 0
         for token in tokens:
             depth += _DEPTH.get(token.token_type, 0)
             if token.token_type is TokenType.R_PAREN and depth == 0:
+                ends_left -= 1
                 stop = token.end + 1
-                if syntax.parse_condition(self._query.text[start:stop]) == call:
-                    return start, stop
-                break
+                if not ends_left:
+                    if syntax.parse_condition(self._query.text[start:stop]) == node:
+                        return start, stop
+                    break
         raise NotPushedError

@@ -61,8 +61,11 @@ def whole_condition(
     UnsupportedExpressionError, SchemaMismatchError or NotPushedError if a read cannot evaluate it.
     """
     where = select.args.get("where")
-    if where is None:
-        return None
+    return None if where is None else bound(where.this, alias, schema, time_zone)
+
+
+def bound(condition: Tree, alias: str, schema: TableSchema, time_zone: str) -> Predicate:
+    """Return a condition over a table with an alias, bound to it. Errors as `whole_condition`."""
 
     def plain_column(node: Tree) -> Tree | None:
         if not isinstance(node, exp.Column):
@@ -70,7 +73,7 @@ def whole_condition(
         check_qualifier(node, alias)
         return exp.Column(this=node.this.copy())
 
-    return Predicate.bind(substituted(where.this, plain_column), schema, time_zone)
+    return Predicate.bind(substituted(condition, plain_column), schema, time_zone)
 
 
 def is_plain(node: Tree) -> bool:

@@ -102,10 +102,9 @@ class _Adder:
 
     def _prepared(self, rows: pa.Table) -> pa.Table:
         """Return a table of the group's columns and one column per measure."""
-        columns = [rows.column(name) for name in self._group]
-        for measure in self._measures:
-            source = rows.column(measure.column or 0).combine_chunks()
-            columns.append(measure.prepared(_one_chunk(source)))
+        (batch,) = rows.combine_chunks().to_batches()
+        columns = [batch.column(name) for name in self._group]
+        columns += [measure.prepared(batch) for measure in self._measures]
         return pa.Table.from_arrays(columns, names=self._names)
 
     def _lifted(self, prepared: pa.Table) -> pa.Table:

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import UnsupportedTypeError
+from ..predicate.condition import Condition
 from ..schema import arrow
 from ..schema import types as t
 
@@ -45,11 +46,15 @@ class Function(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A function over a column of some type; `ROWS` has neither."""
+    """A function over a column of some type; `ROWS` has neither.
+
+    ``where``: of which rows; None for all.
+    """
 
     function: Function
     column: str | None = None
     type: t.DataType | None = None
+    where: Condition | None = None
 
     @property
     def result_type(self) -> t.DataType:
@@ -79,7 +84,7 @@ class Measure:
     def of_rows(self) -> str:
         """The aggregate over a batch of rows."""
         if self.function is Function.ROWS:
-            return "count_all"
+            return "count_all" if self.where is None else "count"
         return "sum" if self.function is Function.FLOAT_SUM else str(self.function)
 
     @property
@@ -92,19 +97,25 @@ class Measure:
         """Whether its sums are 64-bit integers, which wrap around."""
         return isinstance(self.type, _WHOLE) and self.function in (Function.SUM, Function.FLOAT_SUM)
 
-    def prepared(self, column: pa.Array) -> pa.Array:
-        """Return a column's values as they are added up or compared."""
+    def prepared(self, rows: pa.RecordBatch) -> pa.Array:
+        """Return the values of rows as they are added up or compared; NULL where they are not.
+
+        Of `ROWS` without a condition any column.
+        """
+        column = rows.column(self.column or 0)
         if self._is_extreme and isinstance(self.type, _FLOATS):
-            return _ordered_bits(column)
-        return column
+            column = _ordered_bits(column)
+        if self.where is None:
+            return column
+        mask = pa.array(self.where.holds(rows))
+        return pc.if_else(mask, mask if self.column is None else column, None)
 
     def lifted(self, column: pa.Array) -> pa.Array:
-        """Return the partial values of single rows; ``column`` is `prepared`, of any for `ROWS`."""
-        match self.function:
-            case Function.ROWS:
-                return pa.array(np.ones(len(column), np.int64))
-            case Function.COUNT:
-                return column.is_valid().cast(pa.int64())
+        """Return the partial values of single rows; ``column`` is `prepared`."""
+        if self.function is Function.ROWS and self.where is None:
+            return pa.array(np.ones(len(column), np.int64))
+        if self.function in (Function.ROWS, Function.COUNT):
+            return column.is_valid().cast(pa.int64())
         return column.cast(self.working(column.type))
 
     def working(self, prepared_type: pa.DataType) -> pa.DataType:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..errors import OptionError, RelstateError, SchemaError
+from ..predicate.condition import Condition
+from ..predicate.condition_json import condition_from_json, condition_to_json
 from ..schema import types as t
 from ..schema.schema import TableSchema
 from .measure import Function, Measure
@@ -39,19 +41,25 @@ class PartialAggregate:
 
     @classmethod
     def of(
-        cls, schema: TableSchema, group: Sequence[str], measures: Sequence[tuple[Function, str]]
+        cls,
+        schema: TableSchema,
+        group: Sequence[str],
+        measures: Sequence[tuple[Function, str]],
+        conditions: Sequence[Condition | None] = (),
     ) -> PartialAggregate:
         """Return the aggregate of some columns; the column of `Function.ROWS` is ignored.
 
+        ``conditions``: one per measure, or none: of which rows it is.
         SchemaError for an unknown column, UnsupportedTypeError for one of another type.
         """
         made = []
-        for function, name in measures:
+        wheres = conditions or [None] * len(measures)
+        for (function, name), where in zip(measures, wheres, strict=True):
             if function is Function.ROWS:
-                made.append(Measure(function))
+                made.append(Measure(function, where=where))
                 continue
             column = schema.column(name)
-            made.append(Measure(function, column.name, column.type))
+            made.append(Measure(function, column.name, column.type, where))
         names = tuple(schema.column(name).name for name in group)
         aggregate = cls(schema, names, tuple(made))
         # The types are checked here.
@@ -76,13 +84,22 @@ class PartialAggregate:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that it reads, each once; there may be none."""
-        names = (measure.column for measure in self.measures)
-        return tuple(dict.fromkeys([*self.group, *filter(None, names)]))
+        names = [*self.group, *(m.column for m in self.measures if m.column is not None)]
+        for measure in self.measures:
+            names += () if measure.where is None else measure.where.columns()
+        return tuple(dict.fromkeys(names))
 
     @cached_property
     def json(self) -> str:
         """The aggregate as JSON text; `from_json` reads it."""
-        measures = [[str(measure.function), measure.column or ""] for measure in self.measures]
+        measures = [
+            [
+                str(measure.function),
+                measure.column or "",
+                None if measure.where is None else condition_to_json(measure.where),
+            ]
+            for measure in self.measures
+        ]
         return json.dumps({"group": self.group, "measures": measures}, separators=(",", ":"))
 
     @classmethod
@@ -90,9 +107,20 @@ class PartialAggregate:
         """Return the aggregate that `json` is. OptionError if the text is not one of the table."""
         try:
             value = json.loads(text)
-            measures = [(Function(function), name) for function, name in value["measures"]]
-            return cls.of(schema, value["group"], measures)
-        except (ValueError, TypeError, KeyError, AttributeError, RelstateError) as error:
+            measures = [(Function(function), name) for function, name, _ in value["measures"]]
+            conditions = [
+                None if where is None else condition_from_json(where, schema)
+                for _, _, where in value["measures"]
+            ]
+            return cls.of(schema, value["group"], measures, conditions)
+        except (
+            ValueError,
+            TypeError,
+            KeyError,
+            AttributeError,
+            IndexError,
+            RelstateError,
+        ) as error:
             raise OptionError(
                 f"the partial aggregate is not one over the columns of this table ({error}); "
                 "aggregate what the read returns"

@@ -116,8 +116,16 @@ class Queries:
         if function == "count" and self._chance.random() < 0.4:
             return self._chance.choice(["count(*)", "count(1)", "COUNT( * )"])
         column = self._chance.choice(ARGUMENTS[function])
-        distinct = "DISTINCT " if self._chance.random() < 0.15 else ""
-        return f"{function}({distinct}{alias}{column})"
+        if self._chance.random() < 0.15:
+            return f"{function}(DISTINCT {alias}{column})"
+        if self._chance.random() < 0.1:
+            condition = self._chance.choice(CONDITIONS)
+            return self._chance.choice(
+                [f"count_if({condition})", f"bool_and({alias}bo)", f"some({alias}bo)"]
+            )
+        is_filtered = self._chance.random() < 0.2
+        where = f" FILTER (WHERE {self._chance.choice(CONDITIONS)})" if is_filtered else ""
+        return f"{function}({alias}{column}){where}"
 
     def _item(self, alias: str) -> str:
         call = self._call(alias)
@@ -289,7 +297,9 @@ def test_explain_says_what_tasks_add_up(filled: Database) -> None:
         "SELECT count(*) FROM plain WHERE length(t) = 1",
         "SELECT collect_list(g) FROM plain GROUP BY g",
         "SELECT g, sum(sum(r)) OVER () FROM plain GROUP BY g",
-        "SELECT sum(r) FILTER (WHERE g = 1) FROM plain",
+        "SELECT sum(r) FILTER (WHERE length(t) = 1) FROM plain",
+        "SELECT sum(DISTINCT r) FILTER (WHERE g = 1) FROM plain",
+        "SELECT count_if(length(t) = 1) FROM plain",
         "SELECT count(r, g) FROM plain",
         "SELECT count(*) FROM plain p JOIN merged m ON p.k = m.k",
         "SELECT (SELECT count(*) FROM plain p WHERE p.k = m.k) FROM merged m",
@@ -310,6 +320,19 @@ def test_other_queries_are_read_row_by_row(
 def test_small_tables_are_not_added_up_in_tasks(filled: Database) -> None:
     """The driver reads them, which takes less time than a task."""
     assert pushed_texts(filled, "SELECT count(*) FROM plain") == [None]
+
+
+@pytest.mark.usefixtures("in_tasks")
+def test_any_value_is_a_value_of_its_group(filled: Database) -> None:
+    """NULL only if all are; Spark gives the first that comes."""
+    items = "any_value(t) AS t, any_value(r) FILTER (WHERE r > 2) AS r"
+    query = f"SELECT g, {items} FROM plain GROUP BY g"
+    pairs = {(row.g, row.t) for row in filled.table("plain").collect()}
+
+    assert pushed_texts(filled, query) == ["ANY_VALUE(t), ANY_VALUE(r) FILTER(WHERE r > 2) BY g"]
+    rows = filled.sql(query).collect()
+    assert len(rows) == 4
+    assert all((row.g, row.t) in pairs and row.t is not None and row.r > 2 for row in rows)
 
 
 @pytest.mark.usefixtures("in_tasks")

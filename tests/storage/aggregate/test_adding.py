@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pytest
 
-from relstate.storage import TableSchema, errors
+from relstate.storage import Predicate, TableSchema, errors
 from relstate.storage.aggregate import adding
 from relstate.storage.aggregate.adding import partial_rows
 from relstate.storage.aggregate.measure import Function
@@ -156,6 +156,28 @@ def repr_of(groups: dict[tuple[Any, ...], list[Any]]) -> dict[str, list[str]]:
     return {key: [text.removesuffix(".0") for text in values] for key, values in texts.items()}
 
 
+@pytest.mark.parametrize("rows_per_group", [0, 2])
+def test_a_measure_is_of_the_rows_of_its_condition(
+    monkeypatch: pytest.MonkeyPatch, rows_per_group: int
+) -> None:
+    """Others of the same group are of all rows; also where each row goes on by itself."""
+    monkeypatch.setattr(adding, "_LEAST_ROWS_PER_GROUP", rows_per_group * 1000)
+    measures = [(Function.ROWS, ""), *MEASURES[:9], (Function.MAX, "d")]
+    condition = Predicate.parse("bo", SCHEMA).condition
+    aggregate = PartialAggregate.of(
+        SCHEMA, ["g"], measures, [condition] * (len(measures) - 2) + [None, condition]
+    )
+    rows = random_rows(random.Random(3), 200)
+    batches = batches_of(rows, 30)
+    matching = aggregated([row for row in rows if row["bo"]], ["g"], measures)
+    everything = aggregated(rows, ["g"], measures)
+
+    expected = {
+        key: [*values[:-2], everything[key][-2], values[-1]] for key, values in matching.items()
+    }
+    assert repr_of(added_up(aggregate, batches)) == repr_of(expected)
+
+
 def test_groups_are_few_rows() -> None:
     """One partial row per group where groups are few, one per row where they are nearly rows."""
     rows = random_rows(random.Random(1), 1000)
@@ -186,7 +208,9 @@ def test_memory_is_bounded_by_groups(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_json_is_the_aggregate() -> None:
     """What travels as text is checked against the table when it arrives."""
-    aggregate = PartialAggregate.of(SCHEMA, ["g", "t"], MEASURES)
+    condition = Predicate.parse("l > 5 AND t LIKE 'a%'", SCHEMA).condition
+    conditions = [condition, *[None] * (len(MEASURES) - 1)]
+    aggregate = PartialAggregate.of(SCHEMA, ["g", "t"], MEASURES, conditions)
 
     assert PartialAggregate.from_json(aggregate.json, SCHEMA) == aggregate
 
@@ -199,13 +223,15 @@ def test_json_is_the_aggregate() -> None:
         '{"group":["g"]}',
         '{"group":["nope"],"measures":[]}',
         '{"group":["c"],"measures":[]}',
-        '{"group":[],"measures":[["nope","l"]]}',
-        '{"group":[],"measures":[["sum","t"]]}',
-        '{"group":[],"measures":[["sum","w"]]}',
-        '{"group":[],"measures":[["float_sum","d"]]}',
-        '{"group":[],"measures":[["min","c"]]}',
+        '{"group":[],"measures":[["nope","l",null]]}',
+        '{"group":[],"measures":[["sum","t",null]]}',
+        '{"group":[],"measures":[["sum","w",null]]}',
+        '{"group":[],"measures":[["float_sum","d",null]]}',
+        '{"group":[],"measures":[["min","c",null]]}',
         '{"group":[1],"measures":[]}',
         '{"group":[],"measures":[["sum"]]}',
+        '{"group":[],"measures":[["sum","l"]]}',
+        '{"group":[],"measures":[["sum","l",{}]]}',
     ],
 )
 def test_other_json_is_refused(text: str) -> None:
