@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..codec.ragged import Bytes, constant
+from ..codec.ragged import Bytes, constant, sort_order
 from ..segment.block import Block
 from ..segment.key import Kind
 from ..table.encoding import Encoding
@@ -24,6 +24,9 @@ from ..table.header import Headers
 from ..table.resolve import keep_all
 from .history import History
 from .source import NOTHING, FeedStep, joined, keys_in, newest
+
+# Each block is searched for the rows of each step.
+_MOST_BLOCKS = 16
 
 
 def document_history(
@@ -48,6 +51,8 @@ def document_history(
             removed = _deletes(encoding, current.key_bytes())
             entries, current = [], NOTHING
         entries = [*blocks, *entries]
+        if len(entries) > _MOST_BLOCKS:
+            entries = [_merged(encoding, entries)]
         expired = current.take(np.flatnonzero(_have_expired(current, step.time)))
         changed = keys_in([*blocks, expired] if len(expired) else blocks, encoding)
         rows = NOTHING
@@ -57,6 +62,13 @@ def document_history(
         if len(rows) or len(removed):
             history.append((number, newest([rows, removed])))
     return History.of(rows_before, history)
+
+
+def _merged(encoding: Encoding, blocks: Iterable[Block]) -> Block:
+    """Return a block of which the same rows are made at any time, in key order."""
+    resolver = encoding.remains_resolver(keep_all, is_bottom=True, time=0)
+    remaining = resolver.resolve([block for block in blocks if len(block)])
+    return remaining.take(sort_order(remaining.key_bytes()))
 
 
 def _rows_at(encoding: Encoding, blocks: Iterable[Block], time: int) -> Block:

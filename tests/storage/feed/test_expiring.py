@@ -12,6 +12,7 @@ import pytest
 from relstate.storage import Store
 from relstate.storage.environment import CLOCK_TOLERANCE, LocalEnvironment
 from relstate.storage.errors import EpochExpiredError, OptionError
+from relstate.storage.feed import documents
 from support.clock import ManualClock
 from support.examples import Seeds
 from support.feeds import Change, changes_of, read_feed
@@ -202,11 +203,21 @@ def test_a_range_with_a_repair_of_the_clock_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ttl", [None, 4])
 @pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("most_blocks", [2, 16])
 def test_the_feed_of_documents_leads_from_each_epoch_to_the_next(
-    packed: bool, ttl: int | None, tmp_path: Path, seeds: Seeds
+    most_blocks: int,
+    packed: bool,
+    ttl: int | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    seeds: Seeds,
 ) -> None:
-    """Also where each part expires at a time of its own, and comes to be without a row."""
-    for seed in seeds(6):
+    """Also where each part expires at a time of its own, and comes to be without a row.
+
+    Whether or not the entries of many steps are merged on the way.
+    """
+    monkeypatch.setattr(documents, "_MOST_BLOCKS", most_blocks)
+    for seed in seeds(3):
         chance, clock = Random(seed), ManualClock()
         with new_store(tmp_path / f"{seed}", clock) as store:
             store.create_table(
