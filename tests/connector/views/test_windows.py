@@ -5,6 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
+import pytest
+
 from support.case_run import run_case
 from support.local import IN_DRIVER, IN_EITHER, IN_JOB
 from support.random_changes import ChangeMaker
@@ -45,6 +47,7 @@ def window_case(seed: int, views: int = 10) -> Case:
     )
 
 
+@pytest.mark.timeout(900)
 def test_a_view_of_windows_equals_its_select(spark: SparkSession, seeds: Seeds) -> None:
     """After every refresh, in one step and in parts, with 1, 3 and 8 units."""
     for seed in seeds(1):
