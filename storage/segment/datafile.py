@@ -8,7 +8,7 @@ branch pages after them, and makes many pages at once.
 
 Promises: LMDB 0.9 reads the file, as a transaction of its own would have left it, and may change
 it. Leaf pages have as many entries as LMDB puts into them when it appends. Equal entries give equal
-bytes, whatever the machine. Memory is bounded by a few times `_PAGES_AT_ONCE` and the largest
+bytes on every machine. Memory is bounded by a few times `_PAGES_AT_ONCE` and the largest
 value.
 Does not know: files, rows or versions. The layout is that of `page`.
 """
@@ -53,14 +53,15 @@ from .page import (
 PAGE_BYTES = 4096
 _OVERFLOW_PAGE, _META_PAGE = 0x04, 0x08
 _HEADER, _WORD = struct.Struct("<QHHI"), struct.Struct("<Q")
-_POINTER = 2
-_PAGE_NUMBER = 8
+_POINTER_BYTES = 2
+_PAGE_NUMBER_BYTES = 8
 _ROOM = PAGE_BYTES - PAGE_HEADER
 # LMDB puts at least two nodes on a page; the value of a larger one is in overflow pages.
-_MOST_NODE_BYTES = (_ROOM // 2 & -2) - _POINTER
+_MOST_NODE_BYTES = (_ROOM // 2 & -2) - _POINTER_BYTES
 _FIRST_PAGE = 2
 _PAGES_AT_ONCE = 512
-# What LMDB notes of its list of free pages: integer keys, in a file that is no folder.
+# The flags of LMDB's list of free pages: its keys are integers (0x08), and the path of the file is
+# not that of a folder (0x4000).
 _FREE_LIST_FLAGS = 0x4008
 _EMPTY = pa.scalar(b"", pa.large_binary())
 
@@ -129,8 +130,9 @@ class _Leaves:
         sizes = NODE_HEADER + key_lengths + value_lengths
         self._big: _BigValues | None = None
         if int(sizes.max()) > _MOST_NODE_BYTES:
-            self._big = _BigValues(sizes > _MOST_NODE_BYTES, value_lengths)
-            sizes[self._big.is_big] = (NODE_HEADER + _PAGE_NUMBER + key_lengths)[self._big.is_big]
+            is_big = sizes > _MOST_NODE_BYTES
+            self._big = _BigValues(is_big, value_lengths)
+            sizes[is_big] = NODE_HEADER + _PAGE_NUMBER_BYTES + key_lengths[is_big]
         self._sizes = sizes
         self._starts = _first_nodes(sizes)
         self._ends = np.append(self._starts[1:], len(sizes))
@@ -175,14 +177,14 @@ class _Leaves:
 
     def parts(self) -> Iterator[Buffer]:
         """Yield the pages, in their order."""
-        before: bytes | None = None
+        last_key: bytes | None = None
         for first, stop in self._groups:
             rows = self._rows(first, stop)
             keys, values = self._entries(rows)
-            is_first_after = before is None or before < keys[0].as_py()
-            assert is_first_after, "the entries do not ascend"
+            is_after_last = last_key is None or last_key < keys[0].as_py()
+            assert is_after_last, "the entries do not ascend"
             assert ascends(keys), "the entries do not ascend"
-            before = keys[-1].as_py()
+            last_key = keys[-1].as_py()
             yield from self._group(first, stop, rows, keys, values)
 
     def _entries(self, rows: slice) -> tuple[Bytes, Bytes]:
@@ -204,11 +206,17 @@ class _Leaves:
         is_big = self._big.is_big[rows]
         mask = pa.array(is_big)
         headers = headers | np.where(is_big, BIG_DATA << 32, 0)
-        places = self._big.numbers[rows][is_big]
-        parts = [keys, pc.if_else(mask, _EMPTY, values), _page_numbers(is_big, places)]
+        first_overflow_pages = self._big.numbers[rows][is_big]
+        parts = [
+            keys,
+            pc.if_else(mask, _EMPTY, values),
+            _page_numbers(is_big, first_overflow_pages),
+        ]
         yield _leaf_pages(numbers, starts, sizes, headers, parts)
-        if len(places):
-            yield _overflow_pages(places, self._big.pages[rows][is_big], values.filter(mask))
+        if len(first_overflow_pages):
+            yield _overflow_pages(
+                first_overflow_pages, self._big.pages[rows][is_big], values.filter(mask)
+            )
 
 
 class _BigValues:
@@ -235,25 +243,26 @@ def _first_nodes(sizes: Positions) -> Positions:
 
     ``sizes``: what the nodes take without their pointers; at least one.
     """
-    slots = sizes + (sizes & 1) + _POINTER
-    most = int(slots.max())
-    if most == int(slots.min()):
-        return np.arange(0, len(slots), _ROOM // most)
+    slots = sizes + (sizes & 1) + _POINTER_BYTES
+    smallest_slot, largest_slot = int(slots.min()), int(slots.max())
+    if smallest_slot == largest_slot:
+        return np.arange(0, len(slots), _ROOM // largest_slot)
     offsets = offsets_of(slots).data
-    fewest, greatest = _ROOM // most, _ROOM // int(slots.min())
+    min_nodes, max_nodes = _ROOM // largest_slot, _ROOM // smallest_slot
     firsts, first = [], 0
     while first < len(slots):
         firsts.append(first)
-        high = min(first + greatest + 1, len(offsets))
-        low = min(first + fewest, high)
+        high = min(first + max_nodes + 1, len(offsets))
+        low = min(first + min_nodes, high)
         first = bisect_right(offsets, offsets[first] + _ROOM, low, high) - 1
     return np.array(firsts, np.int64)
 
 
 def _branch_pages(leaves: _Leaves) -> tuple[bytes, _Tree]:
-    """Return the branch pages above some leaves, level by level, and what the tree is like.
+    """Return the branch pages above some leaves, and the tree's root, depth and page count.
 
-    There is one of them for some dozens of leaves: a loop is faster than numpy for a small file.
+    The pages come level by level. There is one of them for some dozens of leaves: a loop is faster
+    than numpy for a small file.
     """
     numbers = leaves.numbers.tolist()
     if len(numbers) == 1:
@@ -281,10 +290,10 @@ def _first_children(keys: Sequence[bytes]) -> list[int]:
     starts: list[int] = []
     room = 0
     for child, key in enumerate(keys):
-        room -= NODE_HEADER + len(key) + (len(key) & 1) + _POINTER
+        room -= NODE_HEADER + len(key) + (len(key) & 1) + _POINTER_BYTES
         if room < 0:
             starts.append(child)
-            room = _ROOM - NODE_HEADER - _POINTER
+            room = _ROOM - NODE_HEADER - _POINTER_BYTES
     if len(starts) > 1 and starts[-1] == len(keys) - 1:
         # LMDB takes a branch page with one child for damage.
         starts[-1] -= 1
@@ -299,7 +308,7 @@ def _branch_page(number: int, children: Sequence[int], keys: Sequence[bytes]) ->
     ]
     upper = PAGE_BYTES - sum(map(len, nodes))
     pointers = accumulate(map(len, nodes[:-1]), initial=upper)
-    lower = PAGE_HEADER + _POINTER * len(nodes)
+    lower = PAGE_HEADER + _POINTER_BYTES * len(nodes)
     head = _HEADER.pack(number, 0, BRANCH_PAGE, lower | upper << 16)
     pointer_bytes = struct.pack(f"<{len(nodes)}H", *pointers)
     return b"".join([head, pointer_bytes, bytes(upper - lower), *nodes])
@@ -330,10 +339,11 @@ def _leaf_pages(
     heads_at = offsets_of(head_sizes)
     heads = np.zeros(int(heads_at[-1]), np.uint8)
     pages = heads_at[starts]
-    _write_headers(heads, pages, numbers, LEAF_PAGE, PAGE_HEADER + _POINTER * counts, upper)
+    _write_headers(heads, pages, numbers, LEAF_PAGE, PAGE_HEADER + _POINTER_BYTES * counts, upper)
     pointers = offsets[:-1] + np.repeat(upper - firsts, counts)
-    pointers_at = np.repeat(pages + PAGE_HEADER - _POINTER * starts, counts)
-    store(heads, pointers_at + np.arange(0, _POINTER * len(sizes), _POINTER), pointers, "<u2")
+    pointers_at = np.repeat(pages + PAGE_HEADER - _POINTER_BYTES * starts, counts)
+    pointers_at += np.arange(0, _POINTER_BYTES * len(sizes), _POINTER_BYTES)
+    store(heads, pointers_at, pointers, "<u2")
     store(heads, heads_at[1:] - NODE_HEADER, headers, "<u8")
     columns = [from_parts(heads, heads_at), *parts]
     if odd.any():
@@ -343,7 +353,7 @@ def _leaf_pages(
 
 def _page_numbers(is_big: NDArray[np.bool_], numbers: Positions) -> Bytes:
     """Return the numbers of overflow pages where a value is in them, nothing where it is not."""
-    return from_parts(numbers.astype("<u8").view(np.uint8), offsets_of(is_big * _PAGE_NUMBER))
+    return from_parts(numbers.astype("<u8").view(np.uint8), offsets_of(is_big * _PAGE_NUMBER_BYTES))
 
 
 def _overflow_pages(numbers: Positions, pages: Positions, values: Bytes) -> Buffer:
