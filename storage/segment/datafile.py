@@ -38,6 +38,7 @@ from ..codec.ragged import (
     offsets_of,
     store,
 )
+from ..errors import ValueRangeError
 from .page import (
     BIG_DATA,
     BRANCH_PAGE,
@@ -59,6 +60,9 @@ _ROOM = PAGE_BYTES - PAGE_HEADER
 # LMDB puts at least two nodes on a page; the value of a larger one is in overflow pages.
 _MOST_NODE_BYTES = (_ROOM // 2 & -2) - _POINTER_BYTES
 _FIRST_PAGE = 2
+_MAX_KEY_BYTES, _MAX_VALUE_BYTES = 511, 0xFFFFFFFF
+# How much of a key an error shows.
+_SHOWN_BYTES = 32
 _PAGES_AT_ONCE = 512
 # The flags of LMDB's list of free pages: its keys are integers (0x08), and the path of the file is
 # not that of a folder (0x4000).
@@ -69,8 +73,11 @@ _EMPTY = pa.scalar(b"", pa.large_binary())
 def data_file(keys: Bytes, values: Bytes, order: Positions) -> Iterator[Buffer]:
     """Yield the content of a file with the entries at the rows ``order``, part by part.
 
-    Their keys ascend and have 1 to 511 bytes: AssertionError if they do not ascend.
+    AssertionError unless their keys ascend and have 1 to 511 bytes, and neither array has nulls;
+    ValueRangeError for a value of 4 GiB or more.
     """
+    if keys.null_count or values.null_count:
+        raise AssertionError("the keys or the values of a segment have nulls")
     if not len(order):
         yield _meta_pages(_Tree(NO_PAGE, 0, 0), 0, 0, 0, _FIRST_PAGE - 1)
         return
@@ -82,7 +89,12 @@ def data_file(keys: Bytes, values: Bytes, order: Positions) -> Iterator[Buffer]:
     leaf_pages, overflow_pages = len(leaves.numbers), leaves.overflow_pages
     last_page = leaves.stop + tree.branch_pages - 1
     yield _meta_pages(tree, leaf_pages, overflow_pages, len(order), last_page)
-    yield from leaves.parts()
+    size = _FIRST_PAGE * PAGE_BYTES + len(branches)
+    for part in leaves.parts():
+        size += len(part)
+        yield part
+    if size != (last_page + 1) * PAGE_BYTES:
+        raise AssertionError(f"a segment of {last_page + 1} pages has {size} bytes")
     if branches:
         yield np.frombuffer(branches, np.uint8)
 
@@ -126,6 +138,7 @@ class _Leaves:
         key_lengths, value_lengths = lengths_of(keys), lengths_of(values)
         if order is not None:
             key_lengths, value_lengths = key_lengths[order], value_lengths[order]
+        self._check_lengths(key_lengths, value_lengths)
         self._headers = value_lengths | key_lengths << 48
         sizes = NODE_HEADER + key_lengths + value_lengths
         self._big: _BigValues | None = None
@@ -139,6 +152,19 @@ class _Leaves:
         self._groups = self._page_groups()
         self.numbers, self.stop = self._number_pages()
         self.overflow_pages = 0 if self._big is None else int(self._big.pages.sum())
+
+    def _check_lengths(self, key_lengths: Positions, value_lengths: Positions) -> None:
+        shortest, longest = int(key_lengths.min()), int(key_lengths.max())
+        if not 1 <= shortest <= longest <= _MAX_KEY_BYTES:
+            raise AssertionError(f"a segment has keys of {shortest} to {longest} bytes")
+        if int(value_lengths.max()) > _MAX_VALUE_BYTES:
+            entry = int(value_lengths.argmax())
+            key = self._keys[entry if self._order is None else int(self._order[entry])].as_py()
+            raise ValueRangeError(
+                f"the row with the full key {key[:_SHOWN_BYTES].hex(' ')} (hexadecimal, its first "
+                f"{_SHOWN_BYTES} bytes; 4 of them are the table's id) takes {value_lengths[entry]} "
+                f"bytes, more than {_MAX_VALUE_BYTES}: divide its values among several rows"
+            )
 
     def first_keys(self) -> Bytes:
         """Return the first key of each leaf."""
@@ -182,8 +208,8 @@ class _Leaves:
             rows = self._rows(first, stop)
             keys, values = self._entries(rows)
             is_after_last = last_key is None or last_key < keys[0].as_py()
-            assert is_after_last, "the entries do not ascend"
-            assert ascends(keys), "the entries do not ascend"
+            if not is_after_last or not ascends(keys):
+                raise AssertionError("the entries of a segment do not ascend")
             last_key = keys[-1].as_py()
             yield from self._group(first, stop, rows, keys, values)
 
@@ -348,7 +374,7 @@ def _leaf_pages(
     columns = [from_parts(heads, heads_at), *parts]
     if odd.any():
         columns.append(from_parts(np.zeros(len(sizes), np.uint8), offsets_of(odd)))
-    return content_of(concat(columns))
+    return _joined(columns, len(starts))
 
 
 def _page_numbers(is_big: NDArray[np.bool_], numbers: Positions) -> Bytes:
@@ -364,7 +390,16 @@ def _overflow_pages(numbers: Positions, pages: Positions, values: Bytes) -> Buff
     _write_headers(heads, starts, numbers, _OVERFLOW_PAGE, pages & 0xFFFF, pages >> 16)
     spare = offsets_of(pages * PAGE_BYTES - PAGE_HEADER - lengths_of(values))
     tails = from_parts(np.zeros(int(spare[-1]), np.uint8), spare)
-    return content_of(concat([from_parts(heads, np.append(starts, len(heads))), values, tails]))
+    columns = [from_parts(heads, np.append(starts, len(heads))), values, tails]
+    return _joined(columns, int(pages.sum()))
+
+
+def _joined(columns: Sequence[Bytes], pages: int) -> Buffer:
+    """Return what columns hold, row by row. AssertionError if it does not fill so many pages."""
+    content = content_of(concat(columns))
+    if len(content) != pages * PAGE_BYTES:
+        raise AssertionError(f"{pages} pages of a segment have {len(content)} bytes")
+    return content
 
 
 def _write_headers(

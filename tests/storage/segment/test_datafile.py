@@ -15,6 +15,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from relstate.storage.errors import ValueRangeError
+from relstate.storage.segment import datafile
 from relstate.storage.segment.datafile import data_file
 from relstate.storage.segment.page import Pages
 from support.segments import Pair, pairs_of
@@ -244,3 +246,59 @@ def test_entries_that_do_not_ascend_are_refused(keys: list[bytes], before: int) 
 
     with pytest.raises(AssertionError, match="do not ascend"):
         bytes_of(pairs)
+
+
+@pytest.mark.parametrize("length", [0, 512, 5000])
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_keys_that_lmdb_does_not_take_are_refused(length: int, number: int) -> None:
+    """Wherever they are among others, with an order or without one."""
+    pairs: list[Pair] = [(b"1", b"a"), (b"2", b"b"), (b"3", b"c")]
+    pairs[number] = (pairs[number][0] * length, b"value")
+    keys, values = arrays_of(pairs)
+
+    for order in (np.arange(3), np.array([number])):
+        with pytest.raises(AssertionError, match=f"keys of .*{length} "):
+            list(data_file(keys, values, order))
+
+
+@pytest.mark.parametrize("column", [0, 1])
+@pytest.mark.parametrize("order", [[0, 1, 2], [0, 2], []])
+def test_nulls_are_refused(column: int, order: list[int]) -> None:
+    """A null has no place in a page: what follows it would move."""
+    arrays = list(arrays_of([(b"1", b"a"), (b"2", b"b"), (b"3", b"c")]))
+    arrays[column] = pa.array([b"1", None, b"3"], pa.large_binary())
+
+    with pytest.raises(AssertionError, match="nulls"):
+        list(data_file(arrays[0], arrays[1], np.array(order, np.int64)))
+
+
+def test_a_value_whose_length_has_33_bits_is_refused(tmp_path: Path) -> None:
+    """LMDB has 32 bits for it: the error names the key and what to do."""
+    sparse = np.memmap(tmp_path / "sparse", np.uint8, "w+", shape=((1 << 32) + 3,))
+    offsets = np.array([0, 3, 3 + (1 << 32)])
+    values = pa.Array.from_buffers(
+        pa.large_binary(), 2, [None, pa.py_buffer(offsets), pa.py_buffer(sparse)]
+    )
+    keys = pa.array([b"\0\0\0\7a", b"\0\0\0\7b"], pa.large_binary())
+
+    for order in (np.arange(2), np.array([1])):
+        with pytest.raises(ValueRangeError, match=r"00 00 00 07 62 .* 4294967296 bytes.*divide"):
+            list(data_file(keys, values, order))
+
+
+@pytest.mark.parametrize("lost", ["leaf", "overflow", "sum"])
+def test_pages_of_another_length_are_refused(lost: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever goes wrong in putting them together: later pages would not be where they belong."""
+    concat = datafile.concat
+
+    def concat_without_last(columns: list[pa.Array]) -> pa.Array:
+        is_leaf = len(columns) > 3
+        return concat(columns[:-1] if is_leaf == (lost == "leaf") else columns)
+
+    if lost == "sum":
+        monkeypatch.setattr(datafile, "_overflow_pages", lambda *_: np.empty(0, np.uint8))
+    else:
+        monkeypatch.setattr(datafile, "concat", concat_without_last)
+
+    with pytest.raises(AssertionError, match="pages"):
+        bytes_of(entries_of([(20, 3000), (20, 10), (20, 5001)]))
