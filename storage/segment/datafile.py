@@ -8,8 +8,8 @@ branch pages after them, and makes many pages at once.
 
 Promises: LMDB 0.9 reads the file, as a transaction of its own would have left it, and may change
 it. Leaf pages have as many entries as LMDB puts into them when it appends. Equal entries give equal
-bytes on every machine. Memory is bounded by a few times `_PAGES_AT_ONCE` and the largest
-value.
+bytes on every machine. Memory is bounded by a few times `_PAGES_AT_ONCE` pages and the
+largest value, and some 50 bytes per entry.
 Does not know: files, rows or versions. The layout is that of `page`.
 """
 
@@ -23,7 +23,6 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..codec.ragged import (
@@ -206,43 +205,63 @@ class _Leaves:
         last_key: bytes | None = None
         for first, stop in self._groups:
             rows = self._rows(first, stop)
-            keys, values = self._entries(rows)
+            keys = self._entries(self._keys, rows)
             is_after_last = last_key is None or last_key < keys[0].as_py()
             if not is_after_last or not ascends(keys):
                 raise AssertionError("the entries of a segment do not ascend")
             last_key = keys[-1].as_py()
-            yield from self._group(first, stop, rows, keys, values)
+            yield from self._group(first, stop, rows, keys)
 
-    def _entries(self, rows: slice) -> tuple[Bytes, Bytes]:
+    def _entries(self, column: Bytes, rows: slice) -> Bytes:
+        """Return the keys or the values of some entries."""
         if self._order is None:
-            count = rows.stop - rows.start
-            return self._keys.slice(rows.start, count), self._values.slice(rows.start, count)
-        indices = pa.array(self._order[rows])
-        return self._keys.take(indices), self._values.take(indices)
+            return column.slice(rows.start, rows.stop - rows.start)
+        return column.take(pa.array(self._order[rows]))
 
-    def _group(
-        self, first: int, stop: int, rows: slice, keys: Bytes, values: Bytes
-    ) -> Iterator[Buffer]:
-        """Yield the pages of some leaves, whose entries are given."""
+    def _group(self, first: int, stop: int, rows: slice, keys: Bytes) -> Iterator[Buffer]:
+        """Yield the pages of some leaves and of their large values. ``keys``: those of ``rows``."""
         numbers, headers = self.numbers[first:stop], self._headers[rows]
         starts, sizes = self._starts[first:stop] - rows.start, self._sizes[rows]
         if self._big is None:
+            values = self._entries(self._values, rows)
             yield _leaf_pages(numbers, starts, sizes, headers, [keys, values])
             return
         is_big = self._big.is_big[rows]
-        mask = pa.array(is_big)
         headers = headers | np.where(is_big, BIG_DATA << 32, 0)
         first_overflow_pages = self._big.numbers[rows][is_big]
         parts = [
             keys,
-            pc.if_else(mask, _EMPTY, values),
+            self._leaf_values(rows, is_big),
             _page_numbers(is_big, first_overflow_pages),
         ]
         yield _leaf_pages(numbers, starts, sizes, headers, parts)
-        if len(first_overflow_pages):
-            yield _overflow_pages(
-                first_overflow_pages, self._big.pages[rows][is_big], values.filter(mask)
-            )
+        page_counts = self._big.pages[rows][is_big]
+        big_rows = self._rows_in_arrays(rows)[is_big]
+        for part in _slices(page_counts):
+            values = self._values.take(pa.array(big_rows[part]))
+            yield _overflow_pages(first_overflow_pages[part], page_counts[part], values)
+
+    def _leaf_values(self, rows: slice, is_big: NDArray[np.bool_]) -> Bytes:
+        """Return the values of some entries, nothing of the big ones: they may be too many."""
+        indices = pa.array(self._rows_in_arrays(rows), mask=is_big)
+        return self._values.take(indices).fill_null(_EMPTY)
+
+    def _rows_in_arrays(self, rows: slice) -> Positions:
+        return np.arange(rows.start, rows.stop) if self._order is None else self._order[rows]
+
+
+def _slices(page_counts: Positions) -> Iterator[slice]:
+    """Yield slices of some values that have at most twice `_PAGES_AT_ONCE` pages, or one value.
+
+    Twice: the pages of most runs are but a few more than `_PAGES_AT_ONCE`.
+    """
+    offsets = offsets_of(page_counts)
+    start = 0
+    while start < len(page_counts):
+        end = np.searchsorted(offsets, offsets[start] + 2 * _PAGES_AT_ONCE, side="right")
+        stop = max(int(end) - 1, start + 1)
+        yield slice(start, stop)
+        start = stop
 
 
 class _BigValues:
@@ -274,9 +293,10 @@ def _first_nodes(sizes: Positions) -> Positions:
     if smallest_slot == largest_slot:
         return np.arange(0, len(slots), _ROOM // largest_slot)
     offsets = offsets_of(slots).data
+    del slots
     min_nodes, max_nodes = _ROOM // largest_slot, _ROOM // smallest_slot
     firsts, first = [], 0
-    while first < len(slots):
+    while first < len(sizes):
         firsts.append(first)
         high = min(first + max_nodes + 1, len(offsets))
         low = min(first + min_nodes, high)

@@ -227,6 +227,22 @@ def test_many_pages_are_made_part_by_part(tmp_path: Path) -> None:
         assert list(transaction.cursor()) == pairs
 
 
+@pytest.mark.parametrize("step", [1, 2])
+def test_many_large_values_are_made_part_by_part(step: int) -> None:
+    """Even if one leaf has them all: no part has more than a few MiB, or one value."""
+    pairs = entries_of([(20, 500_000), (20, 10)] * 40 + [(20, 5_000_000), (20, 500_000)] * 2)
+    keys, values = arrays_of(pairs)
+    order = np.arange(0, len(pairs), step)
+
+    parts = list(data_file(keys, values, order))
+
+    assert b"".join(map(bytes, parts)) == bytes_of(pairs[::step])
+    assert sorted(len(part) for part in parts)[-3] <= 4 << 20
+    assert max(len(part) for part in parts) < 5_000_000 + 2 * _PAGE
+    blocks = Pages(np.concatenate(parts)).blocks(None, None, 100)
+    assert [pair for block in pairs_of(blocks) for pair in block] == pairs[::step]
+
+
 def test_entries_of_a_page_ascend_in_the_file() -> None:
     """What a scan copies from neighbouring entries is in the order of the file."""
     pairs = entries_of([(20, 10 + number % 30) for number in range(500)])
