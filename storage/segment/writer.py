@@ -10,7 +10,7 @@ Does not know: epochs. Which of two segments wins is decided by their order in t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import pairwise
 from types import TracebackType
@@ -86,7 +86,7 @@ class SegmentWriter:
         self._pending: list[tuple[Bytes, Bytes]] = []
         self._pending_bytes = 0
         self._written: list[SegmentRecord] = []
-        self._failure: StorageError | None = None
+        self._failure: BaseException | None = None
         self._is_finished = False
 
     def __enter__(self) -> Self:
@@ -138,20 +138,22 @@ class SegmentWriter:
 
         None, and nothing is forgotten, if they are too many to stay in memory.
         """
-        if self._written or self._failure or self._pending_bytes > _TAKEN_BYTES:
+        if self._written or self._failure is not None or self._pending_bytes > _TAKEN_BYTES:
             return None
         if not self._pending:
             return _NO_BYTES, _NO_BYTES
-        keys, values = self._merged()
-        order = pa.array(last_of_equal(keys))
-        return keys.take(order), values.take(order)
+        with self._recorded_failure():
+            keys, values = self._merged()
+            order = pa.array(last_of_equal(keys))
+            return keys.take(order), values.take(order)
 
     def finish(self) -> tuple[SegmentRecord, ...]:
         """Write what is left, make all segments durable and return them in the order of writing.
 
-        StorageFullError or FilesystemError, now or if `add` has met one.
+        StorageFullError or FilesystemError. An error with which `add`, `cut` or `take` lost entries
+        is raised again.
         """
-        if self._pending or self._failure:
+        if self._pending or self._failure is not None:
             self._spill()
         if self._written:
             self._environment.sync_folder(SEGMENTS)
@@ -167,13 +169,25 @@ class SegmentWriter:
         if self._failure is not None:
             raise self._failure
         name = f"{self._job}-{len(self._written):06d}"
+        with self._recorded_failure():
+            try:
+                self._write(name)
+            except FileExistsError:
+                # The file is another writer's.
+                raise
+            except BaseException:
+                # Half a segment should not occupy a full disk.
+                with suppress(StorageError):
+                    self._environment.remove(segment_path(name))
+                raise
+
+    @contextmanager
+    def _recorded_failure(self) -> Iterator[None]:
+        """Keep any error of the block, for `finish`: the entries that it forgot are lost."""
         try:
-            self._write(name)
-        except StorageError as error:
+            yield
+        except BaseException as error:
             self._failure = error
-            # Half a segment should not occupy a full disk.
-            with suppress(StorageError):
-                self._environment.remove(segment_path(name))
             raise
 
     def _write(self, name: str) -> None:

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import errno
 import itertools
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from relstate.storage import Kind, Store, TableWriter, WriteTarget
+from relstate.storage.codec.ragged import Buffer
 from relstate.storage.errors import (
+    AppendOnlyError,
     NullKeyError,
     SchemaMismatchError,
     StorageFullError,
     UnknownOutcomeError,
 )
 from relstate.storage.paths import SEGMENTS
+from relstate.storage.segment import writer as writer_module
+from relstate.storage.segment.datafile import data_file
 from support.faulty_environment import FaultyEnvironment
 from support.stores import batch_of, committed, contents, rows_of, upsert, written
 
@@ -226,6 +232,61 @@ def test_a_writer_that_failed_stays_failed(filled: Store) -> None:
                 assert fails_to_finish(writer)
         assert segments_of(filled) == before
     assert step > 3
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError("no memory"), AssertionError("a bug"), KeyboardInterrupt()]
+)
+@pytest.mark.parametrize("parts", [0, 1])
+def test_a_writer_that_lost_rows_stays_failed(
+    filled: Store, monkeypatch: pytest.MonkeyPatch, error: BaseException, parts: int
+) -> None:
+    """Whatever error it was: no commit lacks the rows, and no half of a file remains."""
+
+    def fail_after_parts(*arguments: Any) -> Iterator[Buffer]:
+        yield from itertools.islice(data_file(*arguments), parts)
+        raise error
+
+    batch = batch_of(filled, "t", [(1, "a")])
+    writer = filled.jobs.write_target("t").open(filled.environment)
+    writer.write(batch)
+    with monkeypatch.context() as patch:
+        patch.setattr(writer_module, "data_file", fail_after_parts)
+        with pytest.raises(type(error)):
+            writer.finish()
+
+    assert segments_of(filled) == []
+    writer.write(batch)
+    with pytest.raises(type(error)):
+        writer.finish()
+    assert segments_of(filled) == []
+
+
+def test_a_file_of_another_writer_stays(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two writers with one random number: the second fails, and the first has its rows."""
+    monkeypatch.setattr(type(filled.environment), "random_id", lambda _: "0" * 32)
+    first = written(filled, "t", [(1, "a")])
+
+    with pytest.raises(FileExistsError):
+        written(filled, "t", [(2, "b")])
+
+    monkeypatch.undo()
+    committed(filled, first)
+    assert contents(filled, "t") == [(1, "a")]
+
+
+def test_rows_that_were_lost_while_they_were_taken_are_not_forgotten(store: Store) -> None:
+    """A repeated key in an append-only table is found when the rows are taken: none is written."""
+    store.create_table("t", "k BIGINT, v STRING", primary_key=["k"], append_only=True)
+    writer = store.jobs.write_target("t").open(store.environment)
+    writer.write(batch_of(store, "t", [(1, "a"), (1, "b"), (2, "c")]))
+
+    with pytest.raises(AppendOnlyError):
+        writer.take_rows()
+
+    with pytest.raises(AppendOnlyError):
+        writer.finish()
+    assert segments_of(store) == []
 
 
 def fails_to_finish(writer: TableWriter) -> bool:
