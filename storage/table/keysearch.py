@@ -109,7 +109,9 @@ class _KeySearch:
             if lengths_of(full_keys).max() <= _SHORT_KEY:
                 matches, entries = file.find_keys(full_keys)
                 return indices[matches], entries
-        keys = [self._keys[index] for index in indices.tolist()]
+            keys = full_keys.to_pylist()
+        else:
+            keys = [self._keys[index] for index in indices.tolist()]
         pairs = file.get_many(keys)
         if 0 < len(pairs) < len(keys):
             index_of = dict(zip(keys, indices.tolist(), strict=True))

@@ -111,3 +111,26 @@ def test_long_keys_are_not_padded(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     entries = newest_entries([(file, (keys[0], keys[-1]))], pa.array(keys, pa.large_binary()))
 
     assert pairs_of([entries]) == [[(key, b"value") for key in keys]]
+
+
+def test_many_long_keys_are_made_objects_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few of them are made objects one by one: to find the file's span takes two bisections."""
+    for limit, number in (("_FEW_KEYS", 0), ("_MANY_OF_A_FILE", 1), ("_MANY_KEYS", 1)):
+        monkeypatch.setattr(keysearch, limit, number)
+    environment = folder_for_segments(tmp_path)
+    keys = [full_key(b"%0100d" % number) for number in range(500)]
+    file = open_file(environment, write_pairs(environment, [(key, b"value") for key in keys[1:]]))
+    made: list[int] = []
+    get = keysearch._KeySequence.__getitem__
+    monkeypatch.setattr(
+        keysearch._KeySequence,
+        "__getitem__",
+        lambda sequence, index: (made.append(index), get(sequence, index))[1],
+    )
+
+    entries = newest_entries([(file, (keys[0], keys[-1]))], pa.array(keys, pa.large_binary()))
+
+    assert pairs_of([entries]) == [[(key, b"value") for key in keys[1:]]]
+    assert len(made) <= 20
