@@ -440,7 +440,13 @@ class _ErrorConversion:
                 f"{path}: cannot {doing} it: its folder does not exist or takes no new names; was "
                 "the store moved or deleted?"
             )
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        if error.errno == errno.EFBIG:
+            return StorageFullError(
+                f"{path}: cannot {doing} it, the file would exceed this process's limit of file "
+                "sizes (ulimit -f), or that of the file system; nothing was committed: raise the "
+                "limit and write again"
+            )
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return StorageFullError(
                 f"{path}: cannot {doing} it, there is no space left ({error.strerror}); nothing "
                 "was committed: free some space and write again"

@@ -314,7 +314,7 @@ class CorruptionError(StorageError):
 
 
 class StorageFullError(StorageError):
-    """No space is left on the device or in the quota."""
+    """No space is left on the device or in the quota, or a file would be too large."""
 
 
 class FilesystemError(StorageError):

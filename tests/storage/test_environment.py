@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import resource
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from relstate.storage import environment as environment_module
 from relstate.storage.environment import (
     Disk,
     LocalEnvironment,
@@ -177,13 +180,40 @@ def test_a_file_is_written_part_by_part(root: Path) -> None:
         LocalEnvironment(str(root)).write("_log/published", parts)
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
-def test_a_full_disk_ends_a_write_with_an_error(root: Path, number: int) -> None:
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [
+        (errno.ENOSPC, "free some space"),
+        (errno.EDQUOT, "free some space"),
+        (errno.EFBIG, "ulimit -f.*raise the limit"),
+    ],
+)
+def test_a_full_disk_ends_a_write_with_an_error(root: Path, number: int, advice: str) -> None:
     """So does a limit of the size of files. The caller removes what is left of the file."""
     environment = FaultyEnvironment(root, error_at="write _log/name", errno=number)
 
-    with pytest.raises(StorageFullError, match="_log/name"):
+    with pytest.raises(StorageFullError, match=f"_log/name.*{advice}"):
         environment.write("_log/name", [b"content"])
+
+
+def test_a_short_write_is_continued(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system may write less than it was given: the rest follows."""
+
+    class ShortWrites(io.FileIO):
+        def write(self, content: Any) -> int:
+            return super().write(memoryview(content)[:3])
+
+    monkeypatch.setattr(
+        environment_module,
+        "open",
+        lambda descriptor, mode, buffering: ShortWrites(descriptor, mode),
+        raising=False,
+    )
+    environment = LocalEnvironment(str(root))
+
+    environment.write("_log/name", [b"content", np.frombuffer(b" and more", np.uint8).data])
+
+    assert (root / "_log" / "name").read_bytes() == b"content and more"
 
 
 def test_what_is_not_there_is_file_not_found(root: Path) -> None:
