@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 
 from relstate.storage import Kind, Store, TableWriter, WriteTarget
 from relstate.storage.codec.ragged import Buffer
+from relstate.storage.environment import Content, Disk, LocalEnvironment
 from relstate.storage.errors import (
     AppendOnlyError,
     NullKeyError,
@@ -232,6 +233,32 @@ def test_a_writer_that_failed_stays_failed(filled: Store) -> None:
                 assert fails_to_finish(writer)
         assert segments_of(filled) == before
     assert step > 3
+
+
+@pytest.mark.parametrize("parts", [0, 1, 2])
+def test_a_disk_that_is_full_in_the_middle_of_a_file_has_no_half_of_it(
+    filled: Store, parts: int
+) -> None:
+    """The error comes after some parts were written; with space again, new writers succeed."""
+
+    class FillingDisk(Disk):
+        def write(self, path: str, contents: Iterable[Content]) -> int:
+            return super().write(path, until_full(contents))
+
+    def until_full(contents: Iterable[Content]) -> Iterator[Content]:
+        yield from itertools.islice(contents, parts)
+        assert segments_of(filled)
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    rows = [(key, "v" * 1000) for key in range(5000)]
+    writer = filled.jobs.write_target("t").open(LocalEnvironment(filled.path, FillingDisk()))
+    writer.write(batch_of(filled, "t", rows))
+    assert fails_to_finish(writer)
+    assert segments_of(filled) == []
+    assert fails_to_finish(writer)
+
+    committed(filled, written(filled, "t", rows))
+    assert contents(filled, "t") == rows
 
 
 @pytest.mark.parametrize(
