@@ -52,6 +52,12 @@ def entries_of(widths: list[tuple[int, int]]) -> list[Pair]:
     ]
 
 
+# Nodes as large as a leaf takes, and a little less or more, with keys of many lengths.
+_LIMITS = [
+    (key_length, node_bytes - 8 - key_length)
+    for node_bytes in (2036, 2037, 2038, 2039, 2040)
+    for key_length in (4, 5, 6, 7, 8, 9, 20, 254, 255, 256, 510, 511)
+]
 _WIDTHS = st.lists(
     st.tuples(st.integers(4, 30) | st.sampled_from([4, 255, 510, 511]), st.sampled_from(_LENGTHS)),
     max_size=80,
@@ -105,6 +111,7 @@ def written_by_lmdb(path: Path, pairs: list[Pair]) -> dict[str, int]:
 @example([])
 @example([(511, 0)] * 57)
 @example([(511, 2100)] * 450)
+@example(_LIMITS)
 def test_lmdb_finds_just_the_entries(folder: Path, widths: list[tuple[int, int]]) -> None:
     """Its cursor gives them forward, backward and from any key on; its figures are right."""
     pairs = entries_of(widths)
@@ -131,6 +138,7 @@ def test_lmdb_finds_just_the_entries(folder: Path, widths: list[tuple[int, int]]
 
 @given(_WIDTHS | _EVEN)
 @example([(511, 0)] * 450)
+@example(_LIMITS)
 def test_leaves_are_as_full_as_those_of_lmdb(folder: Path, widths: list[tuple[int, int]]) -> None:
     """What LMDB appends takes as many leaves and overflow pages, and no fewer branch pages."""
     pairs = entries_of(widths)
@@ -145,6 +153,18 @@ def test_leaves_are_as_full_as_those_of_lmdb(folder: Path, widths: list[tuple[in
         assert ours[name] == theirs[name], name
     assert ours["depth"] <= theirs["depth"]
     assert ours["branch_pages"] <= theirs["branch_pages"]
+
+
+@pytest.mark.parametrize("width", _LIMITS)
+def test_a_node_is_as_large_as_lmdb_lets_it_be(folder: Path, width: tuple[int, int]) -> None:
+    """A value has overflow pages where LMDB gives it some: beyond a node of 2,038 bytes."""
+    pairs = entries_of([width])
+    theirs = written_by_lmdb(folder / "theirs.lmdb", pairs)
+    (folder / "ours.lmdb").write_bytes(bytes_of(pairs))
+
+    with opened(folder / "ours.lmdb", readonly=True) as file:
+        assert file.stat() == theirs
+    assert theirs["overflow_pages"] == (8 + sum(width) > 2038)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2])
