@@ -162,7 +162,7 @@ class _Leaves:
             raise ValueRangeError(
                 f"the row with the full key {key[:_SHOWN_BYTES].hex(' ')} (hexadecimal, its first "
                 f"{_SHOWN_BYTES} bytes; 4 of them are the table's id) takes {value_lengths[entry]} "
-                f"bytes, more than {_MAX_VALUE_BYTES}: divide its values among several rows"
+                f"bytes, and {_MAX_VALUE_BYTES} can be stored: divide its values among several rows"
             )
 
     def first_keys(self) -> Bytes:
@@ -394,7 +394,7 @@ def _leaf_pages(
     columns = [from_parts(heads, heads_at), *parts]
     if odd.any():
         columns.append(from_parts(np.zeros(len(sizes), np.uint8), offsets_of(odd)))
-    return _joined(columns, len(starts))
+    return _join_columns(columns, len(starts))
 
 
 def _page_numbers(is_big: NDArray[np.bool_], numbers: Positions) -> Bytes:
@@ -411,10 +411,10 @@ def _overflow_pages(numbers: Positions, pages: Positions, values: Bytes) -> Buff
     spare = offsets_of(pages * PAGE_BYTES - PAGE_HEADER - lengths_of(values))
     tails = from_parts(np.zeros(int(spare[-1]), np.uint8), spare)
     columns = [from_parts(heads, np.append(starts, len(heads))), values, tails]
-    return _joined(columns, int(pages.sum()))
+    return _join_columns(columns, int(pages.sum()))
 
 
-def _joined(columns: Sequence[Bytes], pages: int) -> Buffer:
+def _join_columns(columns: Sequence[Bytes], pages: int) -> Buffer:
     """Return what columns hold, row by row. AssertionError if it does not fill so many pages."""
     content = content_of(concat(columns))
     if len(content) != pages * PAGE_BYTES:

@@ -105,7 +105,8 @@ class SegmentWriter:
     def add(self, keys: Bytes, values: Bytes) -> None:
         """Add entries: full keys and values, in the order in which they were written.
 
-        StorageFullError if a segment does not fit on the disk.
+        StorageFullError if a segment does not fit on the disk, ValueRangeError for a value of 4 GiB
+        or more.
         """
         ends = np.cumsum(page_bytes(keys, values))
         starts = None if self._row_starts is None else self._row_starts(keys, values)
@@ -142,7 +143,7 @@ class SegmentWriter:
             return None
         if not self._pending:
             return _NO_BYTES, _NO_BYTES
-        with self._recorded_failure():
+        with self._record_failure():
             keys, values = self._merged()
             order = pa.array(last_of_equal(keys))
             return keys.take(order), values.take(order)
@@ -150,8 +151,8 @@ class SegmentWriter:
     def finish(self) -> tuple[SegmentRecord, ...]:
         """Write what is left, make all segments durable and return them in the order of writing.
 
-        StorageFullError or FilesystemError. An error with which `add`, `cut` or `take` lost entries
-        is raised again.
+        Errors as of `add`, or FilesystemError. An error with which `add`, `cut` or `take` lost
+        entries is raised again.
         """
         if self._pending or self._failure is not None:
             self._spill()
@@ -169,7 +170,7 @@ class SegmentWriter:
         if self._failure is not None:
             raise self._failure
         name = f"{self._job}-{len(self._written):06d}"
-        with self._recorded_failure():
+        with self._record_failure():
             try:
                 self._write(name)
             except FileExistsError:
@@ -182,7 +183,7 @@ class SegmentWriter:
                 raise
 
     @contextmanager
-    def _recorded_failure(self) -> Iterator[None]:
+    def _record_failure(self) -> Iterator[None]:
         """Keep any error of the block, for `finish`: the entries that it forgot are lost."""
         try:
             yield
