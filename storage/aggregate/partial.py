@@ -50,8 +50,12 @@ class PartialAggregate:
         """Return the aggregate of some columns; the column of `Function.ROWS` is ignored.
 
         ``conditions``: one per measure, or none: of which rows it is.
-        SchemaError for an unknown column, UnsupportedTypeError for one of another type.
+        SchemaError for an unknown column, or if there is neither a group nor a measure;
+        UnsupportedTypeError for a column of another type.
         """
+        if not group and not measures:
+            # Partial rows without columns could not say how many they are.
+            raise SchemaError("a partial aggregate needs a column to group by, or a measure")
         made = []
         wheres = conditions or [None] * len(measures)
         for (function, name), where in zip(measures, wheres, strict=True):

@@ -221,6 +221,7 @@ def test_json_is_the_aggregate() -> None:
         "",
         "[]",
         '{"group":["g"]}',
+        '{"group":[],"measures":[]}',
         '{"group":["nope"],"measures":[]}',
         '{"group":["c"],"measures":[]}',
         '{"group":[],"measures":[["nope","l",null]]}',

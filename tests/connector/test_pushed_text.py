@@ -1,0 +1,73 @@
+"""The laws of rewriting a query for aggregates and limits near the data, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from relstate.connector.sql.pushed_aggregate import PushRules, pushed_aggregate
+from relstate.connector.syntax.parsed_query import ParsedQuery
+from relstate.storage import Store
+from support.stores import unsynced
+
+COLUMNS = "k INT, g INT, r INT, t STRING, bo BOOLEAN, s STRUCT<k: INT, q: INT>"
+M = "__relstate_measure_"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """A store with an empty table."""
+    path = str(tmp_path_factory.mktemp("pushed") / "store")
+    with Store.create(path, environment=unsynced(path)) as store:
+        store.create_table("t", COLUMNS, primary_key=["k"])
+        yield store
+
+
+def rewritten(store: Store, text: str) -> str | None:
+    """Return a query over t whose tasks add up rows; None if they send the rows of a reference."""
+    query = ParsedQuery.parse(text)
+    references = query.table_references(lambda name, _: name == "t")
+    plan, rules = store.read_plan("t"), PushRules("UTC", divides_decimals=True)
+    edits = []
+    for reference in references:
+        pushed = pushed_aggregate(query, reference, plan, rules)
+        if pushed is None:
+            return None
+        edits += pushed.edits
+    names = ["t"] * len(references)
+    return query.replaced(references, names, edits).format(t="p").replace(" AS `t`", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT count(*) FROM t", f"SELECT coalesce(sum({M}0), 0L) FROM p"),
+        (
+            "SELECT g, max(r) AS m FROM t WHERE r > 1 GROUP BY g",
+            f"SELECT g, max({M}0) AS m FROM p  GROUP BY g",
+        ),
+        ("SELECT DISTINCT g, 1 FROM t", "SELECT DISTINCT g, 1 FROM p"),
+        (
+            "SELECT 1 FROM t HAVING count(*) > 0",
+            f"SELECT 1 FROM p HAVING coalesce(sum({M}0), 0L) > 0",
+        ),
+    ],
+)
+def test_calls_add_up_partial_rows(store: Store, text: str, expected: str) -> None:
+    """The rest of the text stays as it is, but for the WHERE."""
+    assert rewritten(store, text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT DISTINCT 1 AS one FROM t WHERE g = 1",
+        "SELECT 1 FROM t GROUP BY 1",
+        "SELECT 1 AS one FROM t GROUP BY ALL",
+        "SELECT DISTINCT NULL AS a, 1 AS b FROM t",
+    ],
+)
+def test_constants_of_each_group_need_rows(store: Store, text: str) -> None:
+    """Partial rows without a group and a measure would have no columns."""
+    assert rewritten(store, text) is None
