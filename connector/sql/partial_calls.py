@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from relstate.connector.syntax.tree import Tree, without_parentheses
+from relstate.connector.syntax.tree import Tree, is_row_star, without_parentheses
 from relstate.storage import (
     AggregateFunction,
     PartialAggregate,
@@ -163,4 +163,6 @@ def distinct_arguments(call: Tree) -> Sequence[Tree] | None:
 def counts_rows(call: Tree) -> bool:
     """Return whether a call is ``count(*)`` or the count of a constant."""
     argument = argument_of(call) if isinstance(call, exp.Count) else None
-    return isinstance(argument, exp.Star | exp.Literal | exp.Boolean)
+    if argument is None:
+        return False
+    return is_row_star(argument) or isinstance(argument, exp.Literal | exp.Boolean)

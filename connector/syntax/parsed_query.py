@@ -22,7 +22,7 @@ from sqlglot.errors import SqlglotError
 from relstate.storage import errors, syntax
 
 from .tokens import TokenReader, excerpt, quoted, tokens_of, unreadable_error
-from .tree import Tree
+from .tree import Tree, is_row_star
 
 # With spark.sql.parser.quotedRegexColumnNames, a quoted name with one of these is a pattern.
 _PATTERN = re.compile(r"[][.*+?|()^$\\]")
@@ -223,7 +223,7 @@ class ParsedQuery:
             token.text for token in self.tokens if token.token_type is TokenType.IDENTIFIER
         )
         return (
-            any(not isinstance(star.parent, exp.Count) for star in self.tree.find_all(exp.Star))
+            any(not is_row_star(star) for star in self.tree.find_all(exp.Star))
             or any(alias.columns for alias in self.tree.find_all(exp.TableAlias))
             or not _IMPLICIT_WORDS.isdisjoint(word.upper() for word in words)
             or any(_PATTERN.search(name) for name in quoted_names)

@@ -78,6 +78,16 @@ def is_star(tree: Tree) -> bool:
     return isinstance(inner, exp.Star)
 
 
+def is_row_star(tree: Tree) -> bool:
+    """Return whether an expression is the star of ``count(*)``, which reads no column."""
+    return (
+        isinstance(tree, exp.Star)
+        and not any(tree.args.values())
+        and isinstance(tree.parent, exp.Count)
+        and not tree.parent.expressions
+    )
+
+
 def without_parentheses(tree: Tree) -> Tree:
     """Return an expression without parentheses around all of it."""
     while isinstance(tree, exp.Paren):

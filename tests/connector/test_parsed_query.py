@@ -105,6 +105,8 @@ def test_a_common_table_hides_a_table_where_it_can_be_seen(text: str, expected: 
         ("SELECT ID, o.`Amount` FROM orders o", ("id", "amount")),
         ("SELECT date FROM orders ORDER BY 1", ("date",)),
         ("SELECT count(*) FROM orders", ()),
+        ("SELECT count(* EXCEPT (id)) FROM orders", COLUMNS),
+        ("SELECT count(id, *) FROM orders", COLUMNS),
         ("SELECT id FROM orders WHERE customer = 'amount'", ("id", "customer")),
         ("SELECT x FROM (SELECT amount AS x FROM orders)", ("amount",)),
         ("SELECT a.id FROM orders a JOIN revenue b USING (customer)", ("id", "customer")),

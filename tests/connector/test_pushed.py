@@ -305,6 +305,8 @@ def test_explain_says_what_tasks_add_up(filled: Database) -> None:
         "SELECT (SELECT count(*) FROM plain p WHERE p.k = m.k) FROM merged m",
         "SELECT sum(r) AS g, g + 1 FROM plain GROUP BY g HAVING g > 1",
         "SELECT rand() < 2, count(*) FROM plain",
+        "SELECT count(* EXCEPT (k)) FROM plain",
+        "SELECT count(g, *) FROM plain",
         "SELECT DISTINCT 1 AS one FROM plain WHERE g = 1",
         "SELECT 1 FROM plain GROUP BY 1",
         "SELECT 1 AS one FROM plain GROUP BY ALL",

@@ -71,3 +71,9 @@ def test_calls_add_up_partial_rows(store: Store, text: str, expected: str) -> No
 def test_constants_of_each_group_need_rows(store: Store, text: str) -> None:
     """Partial rows without a group and a measure would have no columns."""
     assert rewritten(store, text) is None
+
+
+@pytest.mark.parametrize("argument", ["* EXCEPT (k)", "t.*", "t.* EXCEPT (k)", "*, g", "g, *"])
+def test_a_star_that_stands_for_columns_counts_no_rows(store: Store, argument: str) -> None:
+    """Only rows in which all of the columns are not NULL are counted."""
+    assert rewritten(store, f"SELECT count({argument}) FROM t") is None
