@@ -7,7 +7,8 @@ and everything else of its text stays. That is possible wherever
 - its FROM is the table and nothing else, and no part of it is a query;
 - its WHERE, if it has one, is a condition that a read can evaluate as a whole;
 - its calls are known, over columns; what is outside of them names only columns that rows can be
-  grouped by, and has no other functions than some that are known not to aggregate.
+  grouped by, and has no other functions than some that are known not to aggregate;
+- no other part of the query sees a column that has the text of a call as its name.
 
 Spark groups the partial rows again, by whatever the SELECT says: so ROLLUP, expressions and
 DISTINCT calls keep their meaning, whose columns all belong to the groups of the partial rows.
@@ -48,6 +49,7 @@ from .single_table import (
     check_qualifier,
     is_plain,
     select_over,
+    shows_names,
     whole_condition,
 )
 
@@ -131,6 +133,8 @@ class _Selection:
         where = whole_condition(self._select, alias, self._schema, zone)
         calls = list(self._outer_calls())
         edits = [edit for call in calls if (edit := self._edit(call)) is not None]
+        if edits and shows_names(self._select):
+            self._check_names()
         is_grouped = bool(calls or self._select.args.get("group"))
         if not is_grouped and not self._select.args.get("distinct"):
             raise NotPushedError
@@ -147,6 +151,12 @@ class _Selection:
         texts = list(dict.fromkeys(text_of(call) for call in calls)) or ["DISTINCT"]
         group = ", ".join(self._calls.group)
         return ", ".join(texts) + (f" BY {group}" if group else "")
+
+    def _check_names(self) -> None:
+        """NotPushedError if Spark names a column of the result by the text of a call."""
+        for item in self._select.expressions:
+            if not isinstance(item, exp.Alias) and any(map(is_call, item.walk())):
+                raise NotPushedError
 
     # WHERE
 

@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.types import StructType
 from sqlglot import exp
@@ -234,10 +234,11 @@ class QueryReader:
                 return planned, rows
             try:
                 added_up = self._spark_frame(planned, given or {})
-                if added_up.columns != rows.columns:
+                has_as_many = len(added_up.columns) == len(rows.columns)
+                if has_as_many and added_up.columns != rows.columns:
                     added_up = added_up.toDF(*rows.columns)
                 agrees = added_up.schema == rows.schema
-            except AnalysisException:
+            except PySparkException:
                 agrees = False
         return (planned, added_up) if agrees else (plain, rows)
 

@@ -53,6 +53,24 @@ def select_over(reference: TableReference, clauses: Collection[str]) -> exp.Sele
     return select if present <= set(clauses) else None
 
 
+def shows_names(select: exp.Select) -> bool:
+    """Return whether another part of the query may see the names of the columns of a SELECT.
+
+    It may in FROM, in a common table and in UNION BY NAME; not at the outermost level, nor where
+    the SELECT is a value, as in a comparison.
+    """
+    query: Tree = select
+    while isinstance(query.parent, exp.Subquery | exp.SetOperation):
+        query = query.parent
+        if query.args.get("by_name"):
+            return True
+    if query.parent is None or (
+        isinstance(query.parent, exp.Select) and query.arg_key == "expressions"
+    ):
+        return False
+    return not isinstance(query.parent, exp.Alias | exp.Binary | exp.Exists | exp.In)
+
+
 def whole_condition(
     select: exp.Select, alias: str, schema: TableSchema, time_zone: str
 ) -> Predicate | None:

@@ -307,6 +307,11 @@ def test_explain_says_what_tasks_add_up(filled: Database) -> None:
         "SELECT rand() < 2, count(*) FROM plain",
         "SELECT count(* EXCEPT (k)) FROM plain",
         "SELECT count(g, *) FROM plain",
+        "SELECT to_json(struct(*)) FROM (SELECT g, count(*) FROM plain GROUP BY g)",
+        (
+            "SELECT * FROM (SELECT g, sum(r) FROM plain GROUP BY g) NATURAL JOIN "
+            "(SELECT g, sum(l) FROM merged GROUP BY g)"
+        ),
         "SELECT DISTINCT 1 AS one FROM plain WHERE g = 1",
         "SELECT 1 FROM plain GROUP BY 1",
         "SELECT 1 AS one FROM plain GROUP BY ALL",

@@ -77,3 +77,36 @@ def test_constants_of_each_group_need_rows(store: Store, text: str) -> None:
 def test_a_star_that_stands_for_columns_counts_no_rows(store: Store, argument: str) -> None:
     """Only rows in which all of the columns are not NULL are counted."""
     assert rewritten(store, f"SELECT count({argument}) FROM t") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT to_json(struct(*)) FROM (SELECT g, count(*) FROM t GROUP BY g)",
+        "WITH q AS (SELECT g, count(*) + 1 FROM t GROUP BY g) SELECT * FROM q",
+        "SELECT * FROM u NATURAL JOIN (SELECT g, sum(r) FROM t GROUP BY g)",
+        "SELECT * FROM u, LATERAL (SELECT max(r) FROM t)",
+        "SELECT * FROM (SELECT 1 AS a UNION ALL SELECT max(r) FROM t)",
+        "SELECT max(r) FROM t UNION ALL BY NAME SELECT 1 AS m",
+        "SELECT * FROM f(TABLE(SELECT max(r) FROM t))",
+    ],
+)
+def test_no_name_changes_that_the_query_sees(store: Store, text: str) -> None:
+    """Spark names a call without an alias by its text."""
+    assert rewritten(store, text) is None
+    assert rewritten(store, text.replace(" FROM t", " AS n FROM t")) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(SELECT max(r) FROM t) UNION ALL SELECT 1",
+        "SELECT (SELECT max(r) FROM t), ((SELECT min(r) FROM t)) + 1 AS n FROM u",
+        "SELECT a FROM u WHERE a > (SELECT max(r) FROM t) AND a IN (SELECT min(r) FROM t)",
+        "SELECT a FROM u WHERE EXISTS (SELECT max(r) FROM t)",
+        "SELECT * FROM (SELECT g FROM t GROUP BY g HAVING count(*) > 1)",
+    ],
+)
+def test_names_that_the_query_does_not_see_may_change(store: Store, text: str) -> None:
+    """Those of the result are set again, and a value has none."""
+    assert rewritten(store, text) is not None
