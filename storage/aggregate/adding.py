@@ -66,8 +66,10 @@ class _Adder:
     def __init__(self, aggregate: PartialAggregate) -> None:
         self._measures = aggregate.measures
         self._group = list(aggregate.group)
-        self._names = [field.name for field in aggregate.fields]
-        self._values = self._names[len(self._group) :]
+        # Names of our own: Arrow gives results names that columns of the table may have.
+        self._keys = [f"g{index}" for index in range(len(self._group))]
+        self._values = [f"m{index}" for index in range(len(self._measures))]
+        self._names = [*self._keys, *self._values]
         self._schema = arrow_schema(aggregate.fields)
         self._pending: list[pa.Table] = []
         self._pays = True
@@ -109,7 +111,7 @@ class _Adder:
 
     def _lifted(self, prepared: pa.Table) -> pa.Table:
         """Return one partial row per row."""
-        columns = [prepared.column(name) for name in self._group]
+        columns = [prepared.column(name) for name in self._keys]
         columns += [
             measure.lifted(_one_chunk(prepared.column(name)))
             for measure, name in zip(self._measures, self._values, strict=True)
@@ -122,9 +124,9 @@ class _Adder:
             ([], function) if function == "count_all" else (name, function)
             for name, function in zip(self._values, functions, strict=True)
         ]
-        groups = table.group_by(self._group, use_threads=False).aggregate(calls)
+        groups = table.group_by(self._keys, use_threads=False).aggregate(calls)
         # Arrow names results by their columns, and puts the group's columns first or last.
-        columns = [groups.column(name) for name in self._group]
+        columns = [groups.column(name) for name in self._keys]
         columns += [
             groups.column("count_all" if function == "count_all" else f"{name}_{function}")
             for name, function in zip(self._values, functions, strict=True)
@@ -140,7 +142,7 @@ class _Adder:
         )
 
     def _finished(self, partials: pa.Table) -> Iterator[pa.RecordBatch]:
-        columns = [partials.column(name) for name in self._group]
+        columns = [partials.column(name) for name in self._keys]
         columns += [
             measure.finished(_one_chunk(partials.column(name)))
             for measure, name in zip(self._measures, self._values, strict=True)

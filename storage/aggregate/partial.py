@@ -50,12 +50,16 @@ class PartialAggregate:
         """Return the aggregate of some columns; the column of `Function.ROWS` is ignored.
 
         ``conditions``: one per measure, or none: of which rows it is.
-        SchemaError for an unknown column, or if there is neither a group nor a measure;
+        SchemaError for an unknown column, for a table with a column named as measures are, or if
+        there is neither a group nor a measure;
         UnsupportedTypeError for a column of another type.
         """
         if not group and not measures:
             # Partial rows without columns could not say how many they are.
             raise SchemaError("a partial aggregate needs a column to group by, or a measure")
+        for column in schema.columns:
+            if column.name.lower().startswith(_PREFIX):
+                raise SchemaError(f"the column {column.name!r} has a name of a measure; rename it")
         made = []
         wheres = conditions or [None] * len(measures)
         for (function, name), where in zip(measures, wheres, strict=True):

@@ -358,6 +358,22 @@ def test_aggregates_are_of_the_epoch_that_is_named(filled: Database) -> None:
 
 
 @pytest.mark.usefixtures("in_tasks")
+def test_columns_may_have_the_names_of_results(db: Database, store: Store) -> None:
+    """Of aggregates of Arrow; with those of measures, rows are sent."""
+    store.create_table("named", "k INT, count_all INT", primary_key=["k"])
+    store.create_table("measures", "k INT, __relstate_measure_0 INT", primary_key=["k"])
+    for table in ("named", "measures"):
+        upsert(store, table, [(key, key % 2) for key in range(10)])
+    query = "SELECT count_all, count(*) FROM named GROUP BY count_all"
+    other = "SELECT __relstate_measure_0, count(*) FROM measures GROUP BY __relstate_measure_0"
+
+    assert pushed_texts(db, query) == ["COUNT(*) BY count_all"]
+    assert pushed_texts(db, other) == [None]
+    for text in (query, other):
+        assert answer(db.sql(text)) == ["[0, 5]", "[1, 5]"]
+
+
+@pytest.mark.usefixtures("in_tasks")
 def test_a_sum_that_overflows_is_spark_s_error(
     spark: SparkSession, db: Database, store: Store
 ) -> None:

@@ -178,6 +178,31 @@ def test_a_measure_is_of_the_rows_of_its_condition(
     assert repr_of(added_up(aggregate, batches)) == repr_of(expected)
 
 
+def test_columns_may_have_the_names_of_results() -> None:
+    """Those that Arrow gives to aggregates, and to their columns."""
+    schema = TableSchema.build(
+        parse_columns("count_all INT, g0 INT, m0 INT, m0_count INT"), ["count_all"]
+    )
+    aggregate = PartialAggregate.of(
+        schema,
+        ["m0", "count_all", "m0_count", "g0"],
+        [(Function.ROWS, ""), (Function.SUM, "g0"), (Function.COUNT, "m0")],
+    )
+    names = [column.name for column in schema.columns]
+    batch = pa.RecordBatch.from_pydict(
+        dict(zip(names, ([1, 1], [2, 2], [3, 3], [4, 4]), strict=True)), schema.arrow_schema
+    )
+
+    assert list(added_up(aggregate, [batch, batch]).items()) == [((3, 1, 4, 2), [4, 8, 4])]
+
+
+def test_a_table_may_not_have_the_names_of_measures() -> None:
+    """They would be those of two columns of the partial rows, in any case."""
+    schema = TableSchema.build(parse_columns("k INT, __Relstate_Measure_0 INT"), ["k"])
+    with pytest.raises(errors.SchemaError, match="'__Relstate_Measure_0' has a name of a measure"):
+        PartialAggregate.of(schema, [], [(Function.ROWS, "")])
+
+
 def test_groups_are_few_rows() -> None:
     """One partial row per group where groups are few, one per row where they are nearly rows."""
     rows = random_rows(random.Random(1), 1000)
