@@ -35,6 +35,8 @@ _EXTREMES = {
     "min": _MIN, "max": _MAX, "any_value": _MIN, "bool_and": _MIN, "every": _MIN, "bool_or": _MAX,
     "some": _MAX,
 }  # fmt: skip
+# Of other types Spark casts every value, or refuses the call.
+_OF_BOOLEANS = frozenset({"bool_and", "every", "bool_or", "some"})
 COUNT_IF = "count_if"
 _NAMES = frozenset({"count", "sum", "avg", COUNT_IF, *_EXTREMES})
 
@@ -79,8 +81,14 @@ class PartialCalls:
                 return self._sum(column, where)
             case exp.Avg():
                 return self._average(column, where)
-        extreme = _EXTREMES.get(name_of(call))
-        return None if extreme is None else f"{extreme}({self._measure(extreme, column, where)})"
+        name = name_of(call)
+        if name not in _EXTREMES or (name in _OF_BOOLEANS and not self._is_boolean(column)):
+            return None
+        extreme = _EXTREMES[name]
+        return f"{extreme}({self._measure(extreme, column, where)})"
+
+    def _is_boolean(self, column: str) -> bool:
+        return isinstance(self.schema.column(column).type, types.Boolean)
 
     def _sum(self, column: str, where: Predicate | None) -> str:
         match self.schema.column(column).type:

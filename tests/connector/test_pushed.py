@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.errors import ArithmeticException
+from pyspark.errors import AnalysisException, ArithmeticException
 
 import relstate
 from relstate.connector.sql import query_reader as query_reader_module
@@ -326,6 +326,37 @@ def test_other_queries_are_read_row_by_row(
     """Where tasks cannot add up, or it would not pay, nothing changes."""
     assert set(pushed_texts(filled, query)) == {None}
     assert answer(filled.sql(query)) == answer(spark.sql(query))
+
+
+def outcome(rows: Callable[[], Any]) -> list[str] | None:
+    """Return the rows of a DataFrame; None if Spark refuses the query."""
+    try:
+        return answer(rows())
+    except AnalysisException:
+        return None
+
+
+@pytest.mark.usefixtures("in_tasks")
+@pytest.mark.parametrize(
+    "query",
+    [
+        # 'n' is false, and greater than '1'.
+        "SELECT CASE WHEN bool_and(v) THEN 1 ELSE 2 END AS c FROM flags",
+    ],
+)
+def test_what_spark_may_refuse_is_read_row_by_row(
+    spark: SparkSession, db: Database, store: Store, query: str
+) -> None:
+    """Then it means the same, or is refused too."""
+    store.create_table("flags", "k INT, g INT, r INT, v STRING", primary_key=["k"])
+    rows = [(1, 1, 30, "1"), (2, 2, 2, "n"), (3, 2, 9, "n")]
+    upsert(store, "flags", rows)
+    planned = QueryReader(spark, store).plan(query)
+    values = f"VALUES {', '.join(map(str, rows))} AS flags(k, g, r, v)"
+
+    assert [relation.aggregate for relation in planned.relations] == [None]
+    expected = outcome(lambda: spark.sql(query.replace("flags", values)))
+    assert outcome(lambda: db.sql(query)) == expected
 
 
 def test_small_tables_are_not_added_up_in_tasks(filled: Database) -> None:

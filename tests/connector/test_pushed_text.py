@@ -110,3 +110,10 @@ def test_no_name_changes_that_the_query_sees(store: Store, text: str) -> None:
 def test_names_that_the_query_does_not_see_may_change(store: Store, text: str) -> None:
     """Those of the result are set again, and a value has none."""
     assert rewritten(store, text) is not None
+
+
+@pytest.mark.parametrize("function", ["bool_and", "every", "bool_or", "some"])
+def test_only_booleans_are_booleans(store: Store, function: str) -> None:
+    """Of a text Spark casts each value; the least text need not be the least boolean."""
+    assert rewritten(store, f"SELECT {function}(bo) FROM t") is not None
+    assert rewritten(store, f"SELECT {function}(t) FROM t") is None
