@@ -132,6 +132,7 @@ class _Selection:
         alias, zone = self._reference.alias, self._rules.time_zone
         where = whole_condition(self._select, alias, self._schema, zone)
         calls = list(self._outer_calls())
+        self._check_aliases()
         edits = [edit for call in calls if (edit := self._edit(call)) is not None]
         if edits and shows_names(self._select):
             self._check_names()
@@ -203,15 +204,25 @@ class _Selection:
 
     def _add_outer_column(self, node: exp.Column) -> None:
         name = self._column_name(node)
+        if name is not None:
+            self._check_alias(node)
+            self._calls.add_group(name)
+        elif node.table or node.name.lower() not in self._aliases:
+            raise NotPushedError
+
+    def _check_aliases(self) -> None:
+        """NotPushedError if a call in HAVING or ORDER BY has a name that may mean an item."""
+        for clause in ("having", "order"):
+            node = self._select.args.get(clause)
+            for column in () if node is None else node.find_all(exp.Column):
+                self._check_alias(column)
+
+    def _check_alias(self, node: exp.Column) -> None:
         alias = None if node.table else self._aliases.get(node.name.lower())
-        if name is None:
-            if alias is None:
-                raise NotPushedError
-        elif alias is not None and not self._is_itself(alias, name):
+        name = self._column_name(node)
+        if alias is not None and name is not None and not self._is_itself(alias, name):
             # Which of the two it names depends on the clause.
             raise NotPushedError
-        else:
-            self._calls.add_group(name)
 
     def _is_itself(self, item: Tree, name: str) -> bool:
         return isinstance(item, exp.Column) and self._column_name(item) == name

@@ -342,6 +342,8 @@ def outcome(rows: Callable[[], Any]) -> list[str] | None:
     [
         # 'n' is false, and greater than '1'.
         "SELECT CASE WHEN bool_and(v) THEN 1 ELSE 2 END AS c FROM flags",
+        "SELECT g AS r, count(*) AS n FROM flags GROUP BY g ORDER BY sum(r) LIMIT 1",
+        "SELECT -g AS r, count(*) AS n FROM flags GROUP BY g HAVING sum(r) > 5",
     ],
 )
 def test_what_spark_may_refuse_is_read_row_by_row(

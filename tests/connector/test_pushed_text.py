@@ -117,3 +117,23 @@ def test_only_booleans_are_booleans(store: Store, function: str) -> None:
     """Of a text Spark casts each value; the least text need not be the least boolean."""
     assert rewritten(store, f"SELECT {function}(bo) FROM t") is not None
     assert rewritten(store, f"SELECT {function}(t) FROM t") is None
+
+
+@pytest.mark.parametrize(
+    "clause",
+    [
+        "ORDER BY sum({r})",
+        "ORDER BY -sum({r}) + 1 DESC",
+        "HAVING max({r}) > 1",
+        "ORDER BY count(*) FILTER (WHERE {r} > 1)",
+        "ORDER BY count(DISTINCT {r})",
+    ],
+)
+def test_a_name_of_an_item_and_of_a_column_is_left_to_spark(store: Store, clause: str) -> None:
+    """In HAVING and ORDER BY either may be meant; with the table's name it is the column."""
+    text = f"SELECT {{item}}, count(*) AS n FROM t GROUP BY g {clause}"
+
+    assert rewritten(store, text.format(item="g AS r", r="R")) is None
+    assert rewritten(store, text.format(item="g AS q", r="R")) is not None
+    assert rewritten(store, text.format(item="r AS R", r="r")) is not None
+    assert rewritten(store, text.format(item="g AS r", r="t.r")) is not None
