@@ -218,10 +218,12 @@ class _Selection:
                 self._check_alias(column)
 
     def _check_alias(self, node: exp.Column) -> None:
-        alias = None if node.table else self._aliases.get(node.name.lower())
+        alias = self._aliases.get((node.table or node.name).lower())
         name = self._column_name(node)
-        if alias is not None and name is not None and not self._is_itself(alias, name):
-            # Which of the two it names depends on the clause.
+        if alias is None or name is None:
+            return
+        if node.table or not self._is_itself(alias, name):
+            # Which of the two it names depends on the clause; a qualified name may be a field.
             raise NotPushedError
 
     def _is_itself(self, item: Tree, name: str) -> bool:

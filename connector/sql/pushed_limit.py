@@ -117,7 +117,7 @@ def _order(select: exp.Select, alias: str, schema: TableSchema) -> Iterator[Sort
             raise NotPushedError
         check_qualifier(column, alias)
         name = _sortable(schema, column.name)
-        if not column.table and not _means_itself(select, alias, name):
+        if not _means_itself(select, alias, column):
             raise NotPushedError
         descending = bool(item.args.get("desc"))
         nulls_first = item.args.get("nulls_first")
@@ -132,16 +132,33 @@ def _sortable(schema: TableSchema, name: str) -> str:
     return column.name
 
 
-def _means_itself(select: exp.Select, alias: str, name: str) -> bool:
+def _means_itself(select: exp.Select, alias: str, column: exp.Column) -> bool:
     """Return whether a name in ORDER BY means the column of the table, not an item of the SELECT.
 
-    ORDER BY sees the items first, and a field of a struct has its own name as an item.
+    ORDER BY sees the items first, and a field of a struct has its own name as an item, also in the
+    star of a struct. A qualified name may be a field of an item that has the name of the table.
     """
+    name = column.table or column.name
     for item in select.expressions:
-        inner = item.this if isinstance(item, exp.Alias) else item
-        if item.alias_or_name.lower() != name.lower() or is_star(item):
+        if is_star(item):
+            if not _is_star_of_table(item, alias):
+                return False
             continue
-        is_own = isinstance(inner, exp.Column) and inner.table.lower() in ("", alias)
-        if not is_own or inner.name.lower() != name.lower():
+        inner = item.this if isinstance(item, exp.Alias) else item
+        if item.alias_or_name.lower() != name.lower():
+            continue
+        is_same = isinstance(inner, exp.Column) and inner.name.lower() == name.lower()
+        if column.table or not is_same:
             return False
+        check_qualifier(inner, alias)
     return True
+
+
+def _is_star_of_table(item: Tree, alias: str) -> bool:
+    """Return whether a star stands for columns of the table under their own names."""
+    star = item
+    if isinstance(item, exp.Column):
+        if item.args.get("db") or item.table.lower() != alias:
+            return False
+        star = item.this
+    return not star.args.get("replace") and not star.args.get("rename")

@@ -328,6 +328,24 @@ def test_other_queries_are_read_row_by_row(
     assert answer(filled.sql(query)) == answer(spark.sql(query))
 
 
+@pytest.mark.usefixtures("in_tasks")
+def test_an_order_by_a_field_of_a_struct_is_spark_s(
+    spark: SparkSession, db: Database, store: Store
+) -> None:
+    """A field in the star of a struct is an item, which ORDER BY sees before the table's column."""
+    columns = "k INT, s STRUCT<k: INT, q: INT>"
+    store.create_table("nested", columns, primary_key=["k"])
+    rows = [(key, {"k": -key, "q": key}) for key in range(20)]
+    upsert(store, "nested", rows)
+    values = spark.createDataFrame(rows, columns)
+    for items, order in (("s.*", "k"), ("nested.s.*", "k"), ("s AS nested", "nested.k")):
+        query = f"SELECT {items} FROM {{}} ORDER BY {order} LIMIT 3"
+        expected = spark.sql(query.format("{nested} AS nested"), nested=values).collect()
+
+        assert pushed_texts(db, query.format("nested")) == [None]
+        assert db.sql(query.format("nested")).collect() == expected
+
+
 def outcome(rows: Callable[[], Any]) -> list[str] | None:
     """Return the rows of a DataFrame; None if Spark refuses the query."""
     try:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from relstate.connector.sql.pushed_aggregate import PushRules, pushed_aggregate
+from relstate.connector.sql.pushed_limit import pushed_limit
 from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.storage import Store
 from support.stores import unsynced
@@ -137,3 +138,36 @@ def test_a_name_of_an_item_and_of_a_column_is_left_to_spark(store: Store, clause
     assert rewritten(store, text.format(item="g AS q", r="R")) is not None
     assert rewritten(store, text.format(item="r AS R", r="r")) is not None
     assert rewritten(store, text.format(item="g AS r", r="t.r")) is not None
+    assert rewritten(store, text.format(item="g AS t", r="t.r")) is None
+
+
+def limited(store: Store, text: str) -> str | None:
+    """Return what limits the read of t in a query over it; None if nothing does."""
+    query = ParsedQuery.parse(text)
+    (reference,) = query.table_references(lambda name, _: name == "t")
+    schema = store.read_plan("t").definition.schema
+    pushed = pushed_limit(query, reference, schema, "UTC")
+    return None if pushed is None else pushed.description
+
+
+@pytest.mark.parametrize("items", ["*", "t.*", "T.*, s.q", "k", "t.k", "* EXCEPT (k)", "r AS x"])
+def test_an_order_by_a_column_of_the_table_limits_its_read(store: Store, items: str) -> None:
+    """Whatever items there are that do not have its name."""
+    text = f"SELECT {items} FROM t ORDER BY k LIMIT 3"
+    assert limited(store, text) == "ORDER BY k LIMIT 3"
+
+
+@pytest.mark.parametrize("items", ["s.*", "*, s.*", "t.s.*", "s.k", "t.s.k", "r AS k"])
+def test_an_order_by_an_item_does_not(store: Store, items: str) -> None:
+    """A field of a struct has its own name, also in a star."""
+    assert limited(store, f"SELECT {items} FROM t ORDER BY k LIMIT 3") is None
+    assert limited(store, f"SELECT {items} FROM t ORDER BY r LIMIT 3") == (
+        None if "*" in items else "ORDER BY r LIMIT 3"
+    )
+
+
+def test_a_qualified_name_in_an_order_may_be_a_field(store: Store) -> None:
+    """Of an item with the name of the table, or of a field of a struct."""
+    assert limited(store, "SELECT r AS k FROM t ORDER BY t.k LIMIT 3") == "ORDER BY k LIMIT 3"
+    for items in ("s AS t", "t.t", "s.*"):
+        assert limited(store, f"SELECT {items} FROM t ORDER BY t.k LIMIT 3") is None
