@@ -6,7 +6,8 @@ partial row of its own.
 
 Promises: the partial rows of a group, added up, are what all its rows are. A sum of whole numbers
 never wraps around: rows and partial rows whose sum might not fit are passed on one by one.
-Memory is bounded by some hundred thousand rows, whatever the number of groups.
+Memory is bounded by some hundred thousand rows and some hundred MiB, whatever the number of groups
+and the size of their values.
 Does not know: tables, or where rows come from.
 """
 
@@ -23,9 +24,12 @@ from .partial import PartialAggregate
 # Rows that are grouped at once, or that take so many bytes.
 _ROWS_AT_ONCE = 262_144
 _BYTES_AT_ONCE = 32 << 20
-# Partial rows that may gather before they are added up, and how many groups may remain then.
+# Partial rows that may gather before they are added up, and how many groups may remain then; the
+# same in bytes.
 _MOST_PARTIALS = 262_144
 _MOST_GROUPS = 131_072
+_MOST_PARTIAL_BYTES = 64 << 20
+_MOST_GROUP_BYTES = 32 << 20
 # Grouping pays if it leaves at most one partial row of so many rows.
 _LEAST_ROWS_PER_GROUP = 2
 _OUTPUT_ROWS = 65_536
@@ -83,22 +87,22 @@ class _Adder:
         partials = self._grouped(prepared, [measure.of_rows for measure in self._measures])
         self._pays = partials.num_rows * _LEAST_ROWS_PER_GROUP <= max(rows.num_rows, 2)
         self._pending.append(partials)
-        if sum(table.num_rows for table in self._pending) > _MOST_PARTIALS:
-            yield from self._shrink(_MOST_GROUPS)
+        if _are_more(self._pending, _MOST_PARTIALS, _MOST_PARTIAL_BYTES):
+            yield from self._shrink(_MOST_GROUPS, _MOST_GROUP_BYTES)
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """Yield the partial rows that are kept."""
-        yield from self._shrink(0)
+        yield from self._shrink(0, 0)
 
-    def _shrink(self, most: int) -> Iterator[pa.RecordBatch]:
-        """Add up what is kept; yield it if these are more than ``most`` partial rows."""
+    def _shrink(self, most_rows: int, most_bytes: int) -> Iterator[pa.RecordBatch]:
+        """Add up what is kept; yield it if these are more partial rows or bytes than given."""
         if not self._pending:
             return
         partials = pa.concat_tables(self._pending)
         if len(self._pending) > 1 and self._fit(partials):
             partials = self._grouped(partials, [measure.of_partials for measure in self._measures])
         self._pending = [partials]
-        if partials.num_rows > most:
+        if _are_more(self._pending, most_rows, most_bytes):
             self._pending = []
             yield from self._finished(partials)
 
@@ -149,6 +153,13 @@ class _Adder:
         ]
         table = pa.Table.from_arrays(columns, schema=self._schema)
         yield from table.combine_chunks().to_batches(max_chunksize=_OUTPUT_ROWS)
+
+
+def _are_more(tables: Sequence[pa.Table], rows: int, size: int) -> bool:
+    """Return whether some tables have more than so many rows or bytes together."""
+    row_count: int = sum(table.num_rows for table in tables)
+    byte_count: int = sum(table.get_total_buffer_size() for table in tables)
+    return row_count > rows or byte_count > size
 
 
 def _one_chunk(column: pa.ChunkedArray | pa.Array) -> pa.Array:

@@ -137,6 +137,8 @@ def test_partial_rows_add_up(
         monkeypatch.setattr(adding, "_ROWS_AT_ONCE", chance.choice([1, 10, 1000]))
         monkeypatch.setattr(adding, "_MOST_PARTIALS", chance.choice([1, 20, 1000]))
         monkeypatch.setattr(adding, "_MOST_GROUPS", chance.choice([0, 5, 1000]))
+        monkeypatch.setattr(adding, "_MOST_PARTIAL_BYTES", chance.choice([0, 1000, 1 << 20]))
+        monkeypatch.setattr(adding, "_MOST_GROUP_BYTES", chance.choice([0, 500, 1 << 20]))
         monkeypatch.setattr(adding, "_LEAST_ROWS_PER_GROUP", chance.choice([0, 2]))
         rows = random_rows(chance, chance.choice([0, 1, 7, 100]))
 
@@ -229,6 +231,27 @@ def test_memory_is_bounded_by_groups(monkeypatch: pytest.MonkeyPatch) -> None:
 
     next(partial_rows(aggregate, source()))
     assert len(taken) < 5
+
+
+def test_memory_is_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Partial rows of few groups with large values leave the task, and are not added up again."""
+    monkeypatch.setattr(adding, "_ROWS_AT_ONCE", 100)
+    monkeypatch.setattr(adding, "_MOST_PARTIAL_BYTES", 1 << 20)
+    monkeypatch.setattr(adding, "_MOST_GROUP_BYTES", 1 << 19)
+    aggregate = PartialAggregate.of(SCHEMA, ["id"], [(Function.MAX, "t")])
+    taken: list[int] = []
+
+    def source() -> Any:
+        for start in range(0, 3000, 100):
+            rows = [{"id": (start + number) // 4, "t": "x" * 10_000} for number in range(100)]
+            yield from batches_of(rows, 100)
+            taken.append(1)
+
+    sizes = []
+    for batch in partial_rows(aggregate, source()):
+        assert len(taken) <= 5 * (len(sizes) + 1)
+        sizes.append(batch.nbytes)
+    assert max(sizes) < 2 << 20
 
 
 def test_json_is_the_aggregate() -> None:
