@@ -1,7 +1,8 @@
 """What a task needs to read the first rows of a table: a read plan, a number, and an order.
 
 Promises: among the rows of all partitions are the first ones of the plan's rows, in the order, if
-there is one; a task that has them reads no further, or sends no more than so many.
+there is one; a task that has them reads no further, or sends no more than so many, unless these are
+large. Memory is bounded by some hundred thousand rows and some hundred MiB.
 Does not know: what is done with the rows.
 """
 
@@ -23,6 +24,11 @@ from .read_plan import ReadPlan
 from .schema.schema import TableSchema
 
 MOST_SORTED_ROWS = 10_000
+# How many rows gather before the first of them are taken, or how many bytes, and how many bytes the
+# first ones may have.
+_MOST_CANDIDATES = 65_536
+_MOST_BYTES = 64 << 20
+_MOST_TOP_BYTES = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,20 +115,67 @@ def first(batches: Iterable[pa.RecordBatch], limit: RowLimit) -> Iterator[pa.Rec
 
 
 def sorted_first(batches: Iterable[pa.RecordBatch], limit: RowLimit) -> Iterator[pa.RecordBatch]:
-    """Yield the first rows in the order, after all batches were read."""
-    top: tuple[pa.RecordBatch, Bytes] | None = None
-    codec = limit.codec()
+    """Yield the first rows in the order, after all batches were read.
+
+    If they take too many bytes, rows are passed on as they come, more than the first ones.
+    """
+    top = _Top(limit)
     for batch in batches if limit.rows else ():
-        rows, keys = batch, codec.encode([batch.column(name) for name in limit.columns])
-        if top is not None:
-            if len(top[1]) == limit.rows:
-                is_before = pc.less(keys, top[1][-1])
-                rows, keys = rows.filter(is_before), keys.filter(is_before)
-            rows = pa.concat_batches([top[0], rows])
-            keys = pa.concat_arrays([top[1], keys])
-        top = _taken(rows, keys, limit.rows)
-    if top is not None and top[0].num_rows:
-        yield top[0]
+        yield from top.add(batch)
+    yield from top.rest()
+
+
+class _Top:
+    """The rows that may be among the first ones. For one thread."""
+
+    def __init__(self, limit: RowLimit) -> None:
+        self._limit = limit
+        self._codec = limit.codec()
+        self._candidates: list[tuple[pa.RecordBatch, Bytes]] = []
+        self._count = self._bytes = 0
+        # The key of the last of the first rows, once there are so many.
+        self._last: pa.Scalar | None = None
+
+    def add(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Add rows; yield rows that are not kept."""
+        keys = self._codec.encode([rows.column(name) for name in self._limit.columns])
+        if self._last is not None:
+            is_before = pc.less(keys, self._last)
+            rows, keys = rows.filter(is_before), keys.filter(is_before)
+        if not rows.num_rows:
+            return
+        self._keep(rows, keys)
+        if self._count > _MOST_CANDIDATES + self._limit.rows or self._bytes > _MOST_BYTES:
+            self._take()
+            if self._bytes > _MOST_TOP_BYTES:
+                yield from self.rest()
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that are kept, without those that are not among the first."""
+        self._take()
+        yield from (rows for rows, _ in self._candidates)
+        self._forget()
+
+    def _take(self) -> None:
+        """Keep the first of the rows only."""
+        if not self._candidates:
+            return
+        rows = pa.concat_batches([rows for rows, _ in self._candidates])
+        keys = pa.concat_arrays([keys for _, keys in self._candidates])
+        self._forget()
+        self._keep(*_taken(rows, keys, self._limit.rows))
+        (_, keys) = self._candidates[0]
+        if len(keys) == self._limit.rows:
+            self._last = keys[-1]
+
+    def _keep(self, rows: pa.RecordBatch, keys: Bytes) -> None:
+        self._candidates.append((rows, keys))
+        self._count += rows.num_rows
+        self._bytes += rows.get_total_buffer_size() + keys.get_total_buffer_size()
+
+    def _forget(self) -> None:
+        self._candidates = []
+        self._count = self._bytes = 0
 
 
 def _taken(rows: pa.RecordBatch, keys: Bytes, count: int) -> tuple[pa.RecordBatch, Bytes]:

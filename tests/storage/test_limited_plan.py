@@ -5,10 +5,22 @@ from __future__ import annotations
 import math
 import pickle
 import random
+from collections.abc import Iterator
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from relstate.storage import LimitedPlan, ReadPlan, RowLimit, SortColumn, Store, errors
+from relstate.storage import (
+    LimitedPlan,
+    ReadPlan,
+    RowLimit,
+    SortColumn,
+    Store,
+    errors,
+    limited_plan,
+)
+from relstate.storage.limited_plan import sorted_first
 from support.examples import Seeds
 from support.stores import upsert
 
@@ -71,11 +83,16 @@ def test_each_task_gives_as_many_rows_as_are_asked(plan: ReadPlan, rows: int) ->
     assert set(map(str, limited)) <= set(map(str, everything))
 
 
-def test_the_first_rows_of_an_order_are_there(plan: ReadPlan, seeds: Seeds) -> None:
-    """By NULLs, NaN and both directions; ties are broken by the second column."""
+def test_the_first_rows_of_an_order_are_there(
+    plan: ReadPlan, monkeypatch: pytest.MonkeyPatch, seeds: Seeds
+) -> None:
+    """By NULLs, NaN and both directions, however rows gather; ties are broken by the second."""
     everything = rows_of(plan, 1)
     for seed in seeds(20):
         chance = random.Random(seed)
+        monkeypatch.setattr(limited_plan, "_MOST_CANDIDATES", chance.choice([0, 10, 1000]))
+        monkeypatch.setattr(limited_plan, "_MOST_BYTES", chance.choice([0, 300, 1 << 20]))
+        monkeypatch.setattr(limited_plan, "_MOST_TOP_BYTES", chance.choice([0, 100, 1 << 20]))
         first = SortColumn("d", chance.random() < 0.5, chance.random() < 0.5)
         second = SortColumn("k", chance.random() < 0.5, True)
         limit = RowLimit(plan.definition.schema, chance.choice([1, 5, 50, 500]), (first, second))
@@ -85,6 +102,48 @@ def test_the_first_rows_of_an_order_are_there(plan: ReadPlan, seeds: Seeds) -> N
         limited = rows_of(travelled, chance.choice([1, 3]))
 
         assert first_of(limited, limit) == first_of(everything, limit), seed
+
+
+def batches(plan: ReadPlan, size: int) -> Iterator[pa.RecordBatch]:
+    """Yield 3000 rows, with k from 1 in no order and texts of a size."""
+    schema = plan.arrow_schema()
+    for start in range(1, 3001, 100):
+        rows = [{"k": i * 1009 % 3001, "s": "x" * size} for i in range(start, start + 100)]
+        yield pa.RecordBatch.from_pylist(rows, schema)
+
+
+def sent(plan: ReadPlan, size: int, rows: int) -> list[pa.RecordBatch]:
+    """Return what is sent of these rows for an order by k."""
+    limit = RowLimit(plan.definition.schema, rows, (SortColumn("k", False, True),))
+    return list(sorted_first(batches(plan, size), limit))
+
+
+def test_rows_that_are_large_are_passed_on(plan: ReadPlan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the first ones take too many bytes; then there are more of them than were asked."""
+    monkeypatch.setattr(limited_plan, "_MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(limited_plan, "_MOST_TOP_BYTES", 1 << 19)
+    large, few = sent(plan, 10_000, 2900), sent(plan, 10_000, 5)
+    keys = {key for batch in large for key in batch.column("k").to_pylist()}
+
+    assert set(range(1, 2901)) <= keys
+    assert max(batch.get_total_buffer_size() for batch in large) < 3 << 20
+    assert [batch.column("k").to_pylist() for batch in few] == [[1, 2, 3, 4, 5]]
+    assert sum(batch.num_rows for batch in sent(plan, 10, 1000)) == 1000
+
+
+def test_rows_are_sorted_together(plan: ReadPlan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not batch by batch, which would copy the first rows as often as there are batches."""
+    counts = []
+    sort = limited_plan.sort_order
+
+    def counted(keys: Any) -> Any:
+        counts.append(len(keys))
+        return sort(keys)
+
+    monkeypatch.setattr(limited_plan, "sort_order", counted)
+    monkeypatch.setattr(limited_plan, "_MOST_CANDIDATES", 1000)
+    sent(plan, 10, 500)
+    assert len(counts) <= 4
 
 
 def test_json_is_the_limit(plan: ReadPlan) -> None:
