@@ -47,6 +47,7 @@ from .pushed_limit import PushedLimit, pushed_limit
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_CONDITION = 1 << 20
 _MOST_LOOKUPS = 64
+_TIMESTAMP = "TIMESTAMP_LTZ"
 # Rows of a LIMIT that the driver reads, without a condition.
 _MOST_LIMITED = 8192
 
@@ -138,10 +139,13 @@ class Session:
     def reads_conditions(self) -> bool:
         """Whether a condition means the same to the session and to a read.
 
-        It does in ANSI mode, with the literals of Spark's own dialect.
+        It does in ANSI mode, with the literals of Spark's own dialect, and where TIMESTAMP is the
+        type with the session's time zone.
         """
+        timestamp = self.spark.conf.get("spark.sql.timestampType", _TIMESTAMP)
         return (
             self.is_ansi
+            and str(timestamp).upper() == _TIMESTAMP
             and not self._is("spark.sql.parser.escapedStringLiterals", "false")
             and not self._is("spark.sql.ansi.doubleQuotedIdentifiers", "false")
         )

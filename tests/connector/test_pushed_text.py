@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from relstate.connector.sql.pushed_aggregate import PushRules, pushed_aggregate
 from relstate.connector.sql.pushed_limit import pushed_limit
+from relstate.connector.sql.query_reader import Session
 from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.storage import Store
 from support.stores import unsynced
@@ -171,3 +174,18 @@ def test_a_qualified_name_in_an_order_may_be_a_field(store: Store) -> None:
     assert limited(store, "SELECT r AS k FROM t ORDER BY t.k LIMIT 3") == "ORDER BY k LIMIT 3"
     for items in ("s AS t", "t.t", "s.*"):
         assert limited(store, f"SELECT {items} FROM t ORDER BY t.k LIMIT 3") is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "reads"),
+    [
+        ({}, True),
+        ({"spark.sql.timestampType": "timestamp_ltz"}, True),
+        ({"spark.sql.timestampType": "TIMESTAMP_NTZ"}, False),
+        ({"spark.sql.ansi.enabled": "false"}, False),
+    ],
+)
+def test_a_session_reads_conditions_as_by_default(settings: dict[str, str], reads: bool) -> None:
+    """With other settings, a text or a literal may be another timestamp than to the read."""
+    spark: Any = SimpleNamespace(conf=settings)
+    assert Session(spark).reads_conditions == reads

@@ -245,6 +245,7 @@ def test_a_reference_may_be_of_another_epoch(both: Database, store: Store) -> No
         ("spark.sql.ansi.enabled", "false"),
         ("spark.sql.parser.escapedStringLiterals", "true"),
         ("spark.sql.ansi.doubleQuotedIdentifiers", "true"),
+        ("spark.sql.timestampType", "TIMESTAMP_NTZ"),
     ],
 )
 def test_a_session_that_reads_conditions_otherwise_prunes_nothing(
