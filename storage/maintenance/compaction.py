@@ -215,8 +215,11 @@ def auto_compact(
             merges = automatic(component, budget)
             if merges:
                 return _run_merges(log, state, component, merges)
-    except (RelstateError, FileNotFoundError) as error:
-        _logger.warning("nothing was compacted after epoch %d: %s", state.epoch, error)
+    except Exception as error:  # the commit happened: a caller that sees an error would repeat it
+        is_unexpected = not isinstance(error, RelstateError | FileNotFoundError)
+        _logger.warning(
+            "nothing was compacted after epoch %d: %s", state.epoch, error, exc_info=is_unexpected
+        )
     return state
 
 

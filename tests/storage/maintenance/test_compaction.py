@@ -297,6 +297,23 @@ def test_small_epochs_leave_few_files(make_store: StoreMaker, keys: int) -> None
     assert any(entry.operation == "compact" for entry in store.history())
 
 
+def test_no_error_of_any_kind_fails_the_commit(
+    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One that nobody foresaw is logged too: a caller that sees it would commit twice."""
+
+    def fail(*_: object) -> None:
+        raise ValueError("unforeseen")
+
+    store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
+    monkeypatch.setattr(compaction.Rewrite, "run", fail)
+    with caplog.at_level(logging.WARNING):
+        for epoch in range(20):
+            upsert(store, "t", [(1, str(epoch))])
+    assert "unforeseen" in caplog.text
+    assert dict(contents(store, "t")) == {1: "19"}
+
+
 def test_trouble_never_fails_the_commit(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """It is logged, and the next commit merges the files."""
     path = str(tmp_path / "store")
