@@ -24,6 +24,7 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..schema import types as t
@@ -58,6 +59,11 @@ _LENGTHS = np.zeros(64, np.int64)
 _LENGTHS[:21] = [1, 1, 1, 2, 3, 5, 9, 9, 6, 10, 18, 5, 9, 9, 5, -1, -1, 9, 9, 9, 17]
 _MASKS = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF, 0xFFFFFFFF], np.int64)
 _WIDEST = 4
+MOST_LEVELS = 1_000
+"""How many objects and arrays may be in one another; Spark's parser takes as many."""
+# Of the bytes of a variant to those of its keys where each is in an object: in one of 3 bytes with
+# its id, offset and value a key may have 768.
+_KEYS_RATIO = 256
 _KEYS = Tagged(key_field_of(t.String()))
 
 
@@ -117,30 +123,67 @@ def components(keys: Bytes) -> Bytes:
 # Reading
 
 
-def parse(values: Bytes, metadata: Bytes) -> Tree:
+def parse(values: Bytes, metadata: Bytes, deepest: int = MOST_LEVELS) -> Tree:
     """Return the trees of some variants; the first nodes are the whole values, in their order.
 
-    ValueError or IndexError if the bytes are not variants.
+    ValueError if the bytes of one are not a variant: its keys are not UTF-8, it nests objects and
+    arrays more than ``deepest`` times, or values in it share bytes. Memory is in proportion to the
+    bytes: keys in more than `_KEYS_RATIO` times as many are a ValueError too.
     """
-    data, offsets = parts_of(values)
-    buffer = _padded(data)
-    dictionaries = _Dictionaries(metadata)
-    owners = np.arange(len(values))
-    parents, keys = [np.full(len(values), -1)], [constant(b"", len(values))]
-    kinds, plain = [], []
-    starts, first, most = offsets[:-1], 0, int(offsets[-1] - offsets[0])
-    while len(starts):
-        level = _Level(buffer, starts, offsets[1:][owners])
+    try:
+        return _parse(values, metadata, deepest)
+    except IndexError as error:
+        raise ValueError(f"a variant ends early ({error})") from error
+
+
+def check(values: Bytes, metadata: Bytes) -> None:
+    """ValueError, as of `parse`, if the bytes of one of some variants are not a variant."""
+    try:
+        for _ in _levels(values, metadata, MOST_LEVELS):
+            pass
+    except IndexError as error:
+        raise ValueError(f"a variant ends early ({error})") from error
+
+
+def parse_stored(values: Bytes, metadata: Bytes, deepest: int) -> Tree:
+    """Return the trees of some variants as `parse` does; what is not a variant is JSON's null."""
+    try:
+        return parse(values, metadata, deepest)
+    except ValueError:
+        is_damaged = np.zeros(len(values), np.bool_)
+        for index in _damaged(values, metadata, deepest, range(len(values))):
+            is_damaged[index] = True
+        flags = pa.array(is_damaged)
+        null, no_keys = (pa.scalar(value, pa.large_binary()) for value in (NULL, NO_KEYS))
+        return _parse(
+            pc.if_else(flags, null, values), pc.if_else(flags, no_keys, metadata), deepest
+        )
+
+
+def _damaged(values: Bytes, metadata: Bytes, deepest: int, rows: range) -> Iterator[int]:
+    """Yield which of some variants are damaged: halves are parsed until those are found."""
+    try:
+        parse(values[rows.start : rows.stop], metadata[rows.start : rows.stop], deepest)
+    except ValueError:
+        if len(rows) == 1:
+            yield rows.start
+            return
+        middle = len(rows) // 2
+        yield from _damaged(values, metadata, deepest, rows[:middle])
+        yield from _damaged(values, metadata, deepest, rows[middle:])
+
+
+def _parse(values: Bytes, metadata: Bytes, deepest: int) -> Tree:
+    nothing = constant(b"", len(values))
+    parents, keys = [np.full(len(values), -1)], [nothing]
+    kinds, plain = [np.empty(0, np.uint8)], [nothing.slice(0, 0)]
+    first = 0
+    for level in _levels(values, metadata, deepest):
         kinds.append(level.kinds)
         plain.append(level.plain())
-        items, ids, starts = level.items(most - first - len(starts))
-        parents.append(first + items)
-        first += len(level.starts)
-        is_field = level.kinds[items] == Node.OBJECT
-        owners = owners[items]
-        keys.append(dictionaries.keys(owners, ids, is_field))
-    if not kinds:
-        return Tree(parents[0], keys[0], np.empty(0, np.uint8), keys[0])
+        parents.append(first + level.items)
+        keys.append(level.keys)
+        first += len(level.kinds)
     return Tree(
         np.concatenate(parents),
         pa.concat_arrays(keys),
@@ -149,54 +192,102 @@ def parse(values: Bytes, metadata: Bytes) -> Tree:
     )
 
 
+def _levels(values: Bytes, metadata: Bytes, deepest: int) -> Iterator[_Level]:
+    """Yield the values within some variants, level by level. ValueError as of `parse`."""
+    data, offsets = parts_of(values)
+    buffer, limits = _padded(data), offsets[1:]
+    dictionaries = _Dictionaries(metadata)
+    owners, starts = np.arange(len(values)), offsets[:-1]
+    budgets = np.diff(offsets)
+    key_budgets = _KEYS_RATIO * (budgets + lengths_of(metadata))
+    # Plain values are a level of their own.
+    for _ in range(deepest + 1):
+        if not len(starts):
+            return
+        level = _Level(buffer, starts, limits[owners])
+        _spend(budgets, owners, level.sizes, "values in a variant share bytes")
+        if (level.kinds == Node.PLAIN).all():
+            yield level
+            return
+        ids, starts = level.find_items()
+        owners = owners[level.items]
+        is_field = level.kinds[level.items] == Node.OBJECT
+        begins, lengths = dictionaries.find(owners, ids, is_field)
+        _spend(key_budgets, owners, lengths, "the keys in a variant are too long")
+        level.keys = dictionaries.keys(begins, lengths)
+        yield level
+    if len(starts):
+        raise ValueError(f"a variant nests objects and arrays more than {deepest} times")
+
+
+def _spend(budgets: Positions, owners: Positions, sizes: Positions, message: str) -> None:
+    """Take sizes off the budgets of their owners. ValueError with the message if one is spent."""
+    np.subtract.at(budgets, owners, sizes)
+    if (budgets < 0).any():
+        raise ValueError(message)
+
+
 class _Level:
-    """Values that begin at some positions of a buffer, and end before others."""
+    """Values that begin at some positions of a buffer, and end before others.
+
+    ``sizes``: how many bytes each has without its items; ``items``: of each item of theirs the
+    index of the value that it is in; ``keys``: of the items. ValueError if a value is cut off.
+    """
+
+    items: Positions = np.empty(0, np.int64)
+    keys: Bytes = constant(b"", 0)
 
     def __init__(self, buffer: Buffer, starts: Positions, limits: Positions) -> None:
         if (starts >= limits).any():
             raise ValueError("a variant ends before its items")
-        self.starts = starts
-        self._buffer, self._limits = buffer, limits
+        self._starts, self._buffer = starts, buffer
         headers = load(buffer, starts, "u1").astype(np.int64)
-        self._basic, self._info = headers & 3, headers >> 2
+        basic, info = headers & 3, headers >> 2
         self.kinds = np.select(
-            [self._basic == _OBJECT, self._basic == _ARRAY], [Node.OBJECT, Node.ARRAY], Node.PLAIN
+            [basic == _OBJECT, basic == _ARRAY], [Node.OBJECT, Node.ARRAY], Node.PLAIN
         ).astype(np.uint8)
+        self.sizes = self._plain_sizes(basic, info)
+        self._rows = np.flatnonzero(self.kinds != Node.PLAIN)
+        self._is_plain = self.kinds == Node.PLAIN
+        self._measure_containers(info[self._rows])
+        if (starts + self.sizes > limits).any():
+            raise ValueError("a variant ends within a value")
+
+    def _plain_sizes(self, basic: Positions, info: Positions) -> Positions:
+        sizes = _LENGTHS[info]
+        is_long = np.flatnonzero((sizes < 0) & (basic == 0))
+        sizes[is_long] = 5 + _numbers(self._buffer, self._starts[is_long] + 1, _WIDEST)
+        sizes = np.where(basic == _SHORT_TEXT, 1 + info, sizes)
+        if ((sizes == 0) & (self.kinds == Node.PLAIN)).any():
+            raise ValueError("a variant holds a value of an unknown type")
+        return sizes
+
+    def _measure_containers(self, info: Positions) -> None:
+        """Set what the headers of objects and arrays say, and their sizes."""
+        starts, is_object = self._starts[self._rows], self.kinds[self._rows] == Node.OBJECT
+        is_large = np.where(is_object, info >> 4, info >> 2) & 1
+        self._id_widths = np.where(is_object, (info >> 2 & 3) + 1, 0)
+        self._widths = (info & 3) + 1
+        count_widths = np.where(is_large, _WIDEST, 1)
+        self._counts = _numbers(self._buffer, starts + 1, count_widths)
+        self._ids = starts + 1 + count_widths
+        self._offsets = self._ids + self._counts * self._id_widths
+        self._data = self._offsets + (self._counts + 1) * self._widths
+        self.sizes[self._rows] = self._data - starts
 
     def plain(self) -> Bytes:
         """Return the bytes of the plain values, and none for the others."""
-        lengths = _LENGTHS[self._info]
-        is_long = np.flatnonzero((lengths < 0) & (self._basic == 0))
-        lengths[is_long] = 5 + _numbers(self._buffer, self.starts[is_long] + 1, _WIDEST)
-        lengths = np.where(self._basic == _SHORT_TEXT, 1 + self._info, lengths)
-        lengths[self.kinds != Node.PLAIN] = 0
-        is_damaged = (lengths == 0) & (self.kinds == Node.PLAIN)
-        if is_damaged.any() or (self.starts + lengths > self._limits).any():
-            raise ValueError("a variant holds a value of an unknown type, or ends within a value")
-        return gather(self._buffer, self.starts, lengths)
+        return gather(self._buffer, self._starts, np.where(self._is_plain, self.sizes, 0))
 
-    def items(self, most: int) -> tuple[Positions, Positions, Positions]:
-        """Return of all items (the index of the value each is in, the id of its key, its start).
-
-        ValueError if there are more than ``most``: each takes a byte.
-        """
-        rows = np.flatnonzero(self.kinds != Node.PLAIN)
-        info, is_object = self._info[rows], self.kinds[rows] == Node.OBJECT
-        is_large = np.where(is_object, info >> 4, info >> 2) & 1
-        id_widths = np.where(is_object, (info >> 2 & 3) + 1, 0)
-        widths = (info & 3) + 1
-        count_widths = np.where(is_large, _WIDEST, 1)
-        ids = self.starts[rows] + 1 + count_widths
-        counts = _numbers(self._buffer, self.starts[rows] + 1, count_widths)
-        if counts.sum() > most:
-            raise ValueError("a variant is shorter than its items")
-        offsets = ids + counts * id_widths
-        data = offsets + (counts + 1) * widths
-        owners = np.repeat(np.arange(len(rows)), counts)
-        ranks = expand(np.zeros(len(rows), np.int64), counts)
-        starts = _numbers(self._buffer, offsets[owners] + ranks * widths[owners], widths[owners])
-        keys = _numbers(self._buffer, ids[owners] + ranks * id_widths[owners], id_widths[owners])
-        return rows[owners], keys, data[owners] + starts
+    def find_items(self) -> tuple[Positions, Positions]:
+        """Set the items, and return (the id of the key of each, where each starts)."""
+        owners = np.repeat(np.arange(len(self._rows)), self._counts)
+        ranks = expand(np.zeros(len(self._rows), np.int64), self._counts)
+        widths, id_widths = self._widths[owners], self._id_widths[owners]
+        starts = _numbers(self._buffer, self._offsets[owners] + ranks * widths, widths)
+        ids = _numbers(self._buffer, self._ids[owners] + ranks * id_widths, id_widths)
+        self.items = self._rows[owners]
+        return ids, self._data[owners] + starts
 
 
 class _Dictionaries:
@@ -214,8 +305,10 @@ class _Dictionaries:
         self._texts = self._offsets + (self._sizes + 1) * self._widths
         self._limits = offsets[1:]
 
-    def keys(self, owners: Positions, ids: Positions, is_field: NDArray[np.bool_]) -> Bytes:
-        """Return the keys of some ids of variants; empty where they are not those of fields."""
+    def find(
+        self, owners: Positions, ids: Positions, is_field: NDArray[np.bool_]
+    ) -> tuple[Positions, Positions]:
+        """Return (where the keys of some ids of variants begin, their lengths); 0 for no field."""
         rows = np.flatnonzero(is_field)
         variants, widths = owners[rows], self._widths[owners[rows]]
         if (ids[rows] >= self._sizes[variants]).any():
@@ -227,7 +320,13 @@ class _Dictionaries:
             raise ValueError("the metadata of a variant ends within a key")
         starts, lengths = np.zeros((2, len(ids)), np.int64)
         starts[rows], lengths[rows] = self._texts[variants] + begins, ends - begins
-        return gather(self._buffer, starts, lengths)
+        return starts, lengths
+
+    def keys(self, starts: Positions, lengths: Positions) -> Bytes:
+        """Return the keys that begin at some positions. ValueError if one is not UTF-8."""
+        keys = gather(self._buffer, starts, lengths)
+        keys.cast(pa.large_string())
+        return keys
 
 
 def _padded(data: Buffer) -> Buffer:
@@ -267,6 +366,7 @@ class _Build:
         self._id_widths, self._widths, self._data_sizes = np.zeros((3, count), np.int64)
         self._count_widths = np.where(tree.counts > 0xFF, _WIDEST, 1)
         self._sizes = lengths_of(tree.plain).copy()
+        self._greatest = np.zeros(count, np.int64)
         below = [*self._levels[1:], roots[:0]]
         for nodes, items in zip(reversed(self._levels), reversed(below), strict=True):
             self._measure(nodes, items)
@@ -294,10 +394,9 @@ class _Build:
         tree = self._tree
         inner = nodes[tree.kinds[nodes] != Node.PLAIN]
         np.add.at(self._data_sizes, tree.parents[items], self._sizes[items])
-        greatest = np.zeros(len(tree.parents), np.int64)
-        np.maximum.at(greatest, tree.parents[items], self._ids[items])
+        np.maximum.at(self._greatest, tree.parents[items], self._ids[items])
         is_object = tree.kinds[inner] == Node.OBJECT
-        self._id_widths[inner] = np.where(is_object, _width_of(greatest[inner]), 0)
+        self._id_widths[inner] = np.where(is_object, _width_of(self._greatest[inner]), 0)
         self._widths[inner] = _width_of(self._data_sizes[inner])
         self._sizes[inner] = self._header_sizes(inner) + self._data_sizes[inner]
 
@@ -330,20 +429,21 @@ class _Build:
         inner = nodes[tree.kinds[nodes] != Node.PLAIN]
         counts, widths = tree.counts[inner], self._widths[inner]
         content[starts[inner]] = self._headers(inner)
-        ids = starts + 1 + self._count_widths
+        ids = starts[inner] + 1 + self._count_widths[inner]
         _write_numbers(content, starts[inner] + 1, counts, self._count_widths[inner])
-        offsets = ids + tree.counts * self._id_widths
-        _write_numbers(content, offsets[inner] + counts * widths, self._data_sizes[inner], widths)
-        parents, sizes = tree.parents[items], self._sizes[items]
+        offsets = ids + counts * self._id_widths[inner]
+        _write_numbers(content, offsets + counts * widths, self._data_sizes[inner], widths)
+        owners = np.repeat(np.arange(len(inner)), counts)
+        parents, sizes = inner[owners], self._sizes[items]
         ranks = expand(np.zeros(len(inner), np.int64), counts)
         before = np.cumsum(sizes) - sizes
         firsts = np.flatnonzero(ranks == 0)
         within = before - np.repeat(before[firsts], counts[counts > 0])
         starts[items] = (starts[parents] + self._header_sizes(parents)) + within
         item_ids, id_widths = self._ids[items], self._id_widths[parents]
-        _write_numbers(content, ids[parents] + ranks * id_widths, item_ids, id_widths)
-        item_widths = self._widths[parents]
-        _write_numbers(content, offsets[parents] + ranks * item_widths, within, item_widths)
+        _write_numbers(content, ids[owners] + ranks * id_widths, item_ids, id_widths)
+        item_widths = widths[owners]
+        _write_numbers(content, offsets[owners] + ranks * item_widths, within, item_widths)
 
     def _headers(self, nodes: Positions) -> NDArray[np.uint8]:
         """Return the header of some objects and arrays."""

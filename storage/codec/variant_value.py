@@ -14,7 +14,7 @@ Does not know: documents, parts.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from functools import cache
@@ -25,7 +25,8 @@ import pyarrow as pa
 
 from ..errors import SchemaMismatchError, ValueRangeError
 from ..schema import types as t
-from .variant import Node, Tree, build, parse
+from .ragged import Bytes
+from .variant import MOST_LEVELS, Node, Tree, build, parse, parse_stored
 
 _NULL, _TRUE, _FALSE, _DOUBLE, _DATE, _TIMESTAMP, _LOCAL, _BINARY, _TEXT = (
     number << 2 for number in (0, 1, 2, 7, 11, 12, 13, 15, 16)
@@ -42,7 +43,8 @@ def variant_of(value: Any) -> dict[str, bytes]:
     """Return a Python value as the value and metadata of a variant.
 
     SchemaMismatchError for a value that no variant holds, or a key that is not text;
-    ValueRangeError for a number that is too large.
+    ValueRangeError for a number that is too large, a text that is not Unicode, a timestamp beyond
+    the calendar, or what nests too deep.
     """
     if is_stored(value):
         _parsed(value)
@@ -96,10 +98,22 @@ def is_stored(value: Any) -> bool:
 
 
 def members_of(value: Any) -> Mapping[str, Any] | None:
-    """Return the fields of a variant, a Python value or in its stored form; None for no object."""
+    """Return the fields of a variant, a Python value or in its stored form; None for no object.
+
+    SchemaMismatchError for bytes that are not a variant.
+    """
     if not is_stored(value):
         return value if isinstance(value, Mapping) else None
-    tree = _parsed(value)
+    return _fields_of(_parsed(value))
+
+
+def stored_members(value: Mapping[str, bytes], deepest: int) -> Mapping[str, Any]:
+    """Return the fields of a variant that was read; none of another value: see `parse_stored`."""
+    return _fields_of(parse_stored(*_arrays_of(value), deepest)) or {}
+
+
+def _fields_of(tree: Tree) -> dict[str, Any] | None:
+    """Return the fields of the first value of a tree in their stored form; None for no object."""
     if tree.kinds[0] != Node.OBJECT:
         return None
     items = tree.items(np.zeros(1, np.int64))
@@ -119,21 +133,31 @@ def is_null(value: Any) -> bool:
 def _parsed(value: Any) -> Tree:
     """Return a variant in its stored form as a tree. SchemaMismatchError if it is not one."""
     try:
-        return parse(
-            *(pa.array([value[name]], pa.large_binary()) for name in ("value", "metadata"))
-        )
-    except (ValueError, IndexError) as error:
+        return parse(*_arrays_of(value))
+    except ValueError as error:
         raise SchemaMismatchError(f"{value!r} is not a variant: {error}") from None
+
+
+def _arrays_of(value: Any) -> tuple[Bytes, Bytes]:
+    """Return the value and metadata of a variant in its stored form, each as the only one."""
+    return (
+        pa.array([value["value"]], pa.large_binary()),
+        pa.array([value["metadata"]], pa.large_binary()),
+    )
 
 
 def _tree_of(value: Any) -> Tree:
     values, parents, keys, plain = [value], [-1], [b""], []
+    levels = [0]
     kinds: list[int] = []
     for number, item in enumerate(values):
+        if isinstance(item, Mapping | list | tuple) and not is_stored(item):
+            _check_nesting(values, parents, levels, number)
+            levels += [levels[number] + 1] * len(item)
         if isinstance(item, Mapping) and not is_stored(item):
             _check_keys(item)
             kinds.append(Node.OBJECT)
-            names = sorted(name.encode() for name in item)
+            names = sorted(map(_encoded, item))
             values += [item[name.decode()] for name in names]
             keys += names
             parents += [number] * len(names)
@@ -151,6 +175,22 @@ def _tree_of(value: Any) -> Tree:
         np.array(kinds, np.uint8),
         pa.array(plain, pa.large_binary()),
     )
+
+
+def _check_nesting(
+    values: Sequence[Any], parents: Sequence[int], levels: Sequence[int], number: int
+) -> None:
+    """ValueRangeError for an object or array that is in itself, or within too many others."""
+    if levels[number] >= MOST_LEVELS:
+        raise ValueRangeError(
+            f"the value nests objects and arrays more than {MOST_LEVELS} times; a variant takes no "
+            "more"
+        )
+    above = parents[number]
+    while above >= 0:
+        if values[above] is values[number]:
+            raise ValueRangeError("an object or array is in itself, which no variant can be")
+        above = parents[above]
 
 
 def _check_keys(item: Mapping[Any, Any]) -> None:
@@ -173,17 +213,32 @@ def _plain(value: Any) -> bytes:
         case Decimal():
             return _decimal(value)
         case str():
-            return _text(value.encode())
+            return _text(_encoded(value))
         case bytes() | bytearray() | memoryview():
-            return bytes([_BINARY]) + struct.pack("<I", len(value)) + bytes(value)
+            content = bytes(value)
+            return bytes([_BINARY]) + struct.pack("<I", len(content)) + content
         case datetime():
             is_local = value.tzinfo is None
-            moment = value if is_local else value.astimezone(UTC).replace(tzinfo=None)
-            number = (moment - _EPOCH) // timedelta(microseconds=1)
+            number = (_in_utc(value) - _EPOCH) // timedelta(microseconds=1)
             return bytes([_LOCAL if is_local else _TIMESTAMP]) + struct.pack("<q", number)
         case date():
             return bytes([_DATE]) + struct.pack("<i", (value - _EPOCH.date()).days)
     raise SchemaMismatchError(f"{value!r} is not a value that a variant holds")
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueRangeError(f"{text!r} is not Unicode text: {error}") from None
+
+
+def _in_utc(value: datetime) -> datetime:
+    """Return a timestamp in UTC, and one without a time zone as it is; without a time zone."""
+    try:
+        return value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+    except OverflowError:
+        raise ValueRangeError(f"{value} is not within the years 1 to 9999 in UTC") from None
 
 
 def _text(encoded: bytes) -> bytes:

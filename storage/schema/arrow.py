@@ -139,7 +139,7 @@ def _from_nested(arrow: pa.DataType) -> t.DataType:
             from_arrow(arrow.key_type), from_arrow(arrow.item_type), arrow.item_field.nullable
         )
     if pa.types.is_struct(arrow):
-        return t.Variant() if _is_variant(arrow) else t.Struct(fields_of(arrow))
+        return t.Variant() if is_variant(arrow) else t.Struct(fields_of(arrow))
     if pa.types.is_union(arrow):
         raise UnsupportedTypeError(f"the Arrow type {arrow} has no counterpart in Spark SQL")
     return t.Array(from_arrow(arrow.value_type), arrow.value_field.nullable)
@@ -150,7 +150,7 @@ def fields_of(schema: pa.Schema | pa.StructType) -> tuple[t.Field, ...]:
     return tuple(t.Field(field.name, from_arrow(field.type), field.nullable) for field in schema)
 
 
-def _is_variant(arrow: pa.StructType) -> bool:
+def is_variant(arrow: pa.StructType) -> bool:
     """Return whether a struct is a variant: pyspark marks the metadata field of a variant."""
     names = [field.name for field in arrow]
     if sorted(names) != ["metadata", "value"]:

@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given, settings
 
 from relstate.storage import Store
+from relstate.storage.codec.variant_value import variant_of
 from relstate.storage.documentwriter import DocumentWriter
 from relstate.storage.errors import (
+    CorruptionError,
     DataError,
     NullKeyError,
     NullValueError,
@@ -21,7 +23,10 @@ from relstate.storage.errors import (
     SchemaMismatchError,
     ValueRangeError,
 )
+from relstate.storage.schema import ddl
+from relstate.storage.schema.arrow import arrow_type
 from relstate.storage.segment.registry import SegmentRegistry
+from relstate.storage.table.document.variantshape import VariantShape
 from support.clock import ManualClock
 from support.commits import quick_environment
 from support.document_tables import LAYOUTS, timed_store
@@ -252,6 +257,87 @@ def test_nothing_is_read(
     assert opened != []
 
 
+# Bytes that are not variants
+
+DAMAGED = {"value": b"\xff\xff", "metadata": b""}
+BAD_KEY = {"value": b"\x02\x01\x00\x00\x01\x00", "metadata": b"\x01\x01\x00\x01\xff"}
+HOLDERS: dict[str, Callable[[Any], Any]] = {
+    "doc VARIANT": lambda variant: variant,
+    "doc ARRAY<VARIANT>": lambda variant: [None, variant],
+    "doc STRUCT<a: INT, b: VARIANT>": lambda variant: {"a": 1, "b": variant},
+    "doc MAP<STRING, VARIANT>": lambda variant: [("a", variant)],
+}
+
+
+def variant_rows(column: str, ids: list[int], variants: list[Any]) -> pa.RecordBatch:
+    """Return rows of ``id INT`` and a column, of one of `HOLDERS`, that holds variants."""
+    (field,) = ddl.parse_columns(column)
+    values = pa.array(list(map(HOLDERS[column], variants)), arrow_type(field.type))
+    return pa.record_batch({"id": pa.array(ids, pa.int32()), field.name: values})
+
+
+@pytest.mark.parametrize("damaged", [DAMAGED, BAD_KEY])
+@pytest.mark.parametrize("column", HOLDERS)
+def test_bytes_that_are_not_variants_are_refused(
+    store: Store, column: str, damaged: dict[str, bytes]
+) -> None:
+    """In rows and patches, wherever in a column; nothing is written."""
+    for layout in (True, False):
+        table = f"t{layout:d}"
+        store.create_table(
+            table, f"id INT, {column}", primary_key=["id"], encoding="document", packed=layout
+        )
+        epoch = store.epoch
+        rows = variant_rows(column, [1, 2], [variant_of({"a": 1}), damaged])
+        for write in (store.write, store.patch):
+            with pytest.raises(SchemaMismatchError, match="doc: the bytes of a value are not a"):
+                write(table, rows)
+        assert store.epoch == epoch
+        store.write(table, rows.slice(0, 1))
+        store.patch(table, rows.slice(0, 1))
+        assert len(seen_rows(store, table)) == 1
+
+
+@pytest.mark.parametrize("damaged", [DAMAGED, BAD_KEY])
+def test_stored_bytes_that_are_not_variants(store: Store, damaged: dict[str, bytes]) -> None:
+    """What is written below them replaces them; until then they stay as they are."""
+    store.create_table("t", "id INT, doc VARIANT", primary_key=["id"])
+    good = variant_of({"b": 2})
+    store.write("t", variant_rows("doc VARIANT", [1, 2, 3, 4], [good, damaged, damaged, damaged]))
+    store.set_encoding("t", "document")
+    assert store.table("t").ttl(2, ("doc", "a")) is None
+    with store.document_writer("t") as writer:
+        writer.set(1, {("doc", "a"): 1})
+        writer.set(2, {("doc", "a"): 1})
+        writer.remove(3, ("doc", "a"))
+    expected = [variant_of({"a": 1, "b": 2}), variant_of({"a": 1}), None, damaged]
+
+    for is_compacted in (False, True):
+        if is_compacted:
+            store.compact("t")
+        rows = sorted(store.table("t").to_arrow().to_pylist(), key=lambda row: row["id"])
+        assert [row["doc"] for row in rows] == expected
+        assert [row.doc for row in map(store.table("t").get, (1, 2, 3, 4)) if row] == expected
+
+
+def test_parts_that_cannot_be_decoded_are_corruption(
+    store: Store, writer: DocumentWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To reads and compactions: an error that names the table."""
+    writer.set(1, {"doc": {"a": 1}})
+    writer.commit()
+    writer.set(1, {("doc", "b"): 1})
+    writer.commit()
+
+    def fail(*_: object) -> None:
+        raise ValueError("bad bytes")
+
+    monkeypatch.setattr(VariantShape, "explode", fail)
+    for read in (store.table("t").to_arrow, lambda: store.compact("t")):
+        with pytest.raises(CorruptionError, match=r"table t: the parts .* \(bad bytes"):
+            read()
+
+
 # What is refused
 
 REFUSED: list[tuple[Callable[[DocumentWriter], None], type[DataError], str]] = [
@@ -269,6 +355,9 @@ REFUSED: list[tuple[Callable[[DocumentWriter], None], type[DataError], str]] = [
     (lambda w: w.set(1, {("tags", "x"): True}), SchemaMismatchError, "an element of a set"),
     (lambda w: w.set(1, {"doc": {1: 2}}), SchemaMismatchError, "doc: the key 1 .* is not text"),
     (lambda w: w.set(1, {"doc": 10**40}), ValueRangeError, "doc: .* up to 38 digits"),
+    (lambda w: w.set(1, {"doc": DAMAGED}), SchemaMismatchError, "doc: .* is not a variant"),
+    (lambda w: w.patch(1, {"doc": BAD_KEY}), SchemaMismatchError, "is not a variant"),
+    (lambda w: w.set(1, {("doc", "\ud800"): 1}), ValueRangeError, "ud800"),
     (lambda w: w.set(1, {("doc", 0): 1}), SchemaMismatchError, "doc is VARIANT, .* are text"),
     (lambda w: w.set(1, {("doc", *["a"] * 255): 1}), SchemaMismatchError, "at most 254"),
     (lambda w: w.patch(1, {"doc": {"a": {2: 3}}}), SchemaMismatchError, "are text"),

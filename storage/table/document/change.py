@@ -31,6 +31,7 @@ from .part import Parts
 from .patch import patch_type
 from .shape import Items, PutParts
 from .target import Null, Target
+from .variantcheck import check_variants
 
 
 class Action(Enum):
@@ -82,6 +83,7 @@ class Change:
             if is_patch:
                 stored_type = patch_type([target.name], target.type, values.type)
             values = _cast(target, values, stored_type)
+            check_variants(target.name, values)
         return cls(target, action, rows, key_arrays, values)
 
     def parts(self, put: PutParts, ends: Ends) -> Parts:

@@ -19,6 +19,7 @@ from ...codec.ragged import Bytes, Positions, constant
 from ...errors import SchemaError
 from ...log.segment_record import TableStatistics
 from ...log.table_definition import TableDefinition
+from ...schema.arrow import arrow_type
 from ...schema.schema import Column
 from ...segment.block import Block
 from ...segment.key import Kind
@@ -37,6 +38,7 @@ from .resolver import DocumentResolver, RemainsResolver, one_entry_per_row
 from .rowfold import RowFold
 from .shape import put_parts, put_whole
 from .target import Target, Targets
+from .variantcheck import check_variants, holds_variants
 from .window import row_keys_of
 
 
@@ -61,6 +63,11 @@ class DocumentEncoding(RowEncoding):
         self._sets = {
             name: shape for name, (_, shape) in self._shapes.items() if isinstance(shape, SetShape)
         }
+        self._variants = [
+            column.name
+            for column in self.schema.value_columns
+            if holds_variants(arrow_type(column.type))
+        ]
 
     # Reading
 
@@ -118,12 +125,14 @@ class DocumentEncoding(RowEncoding):
         if kinds is not None and (kinds == Kind.DELETE).all():
             return super().encode(batch, kinds, expiries)
         if self._is_packed:
+            self._check_puts(batch, kinds)
             return super().encode(self._with_distinct(batch), kinds, expiries)
         if kinds is None:
             kinds = np.full(batch.num_rows, Kind.PUT, np.uint8)
         self._check_kinds(batch, kinds)
         puts = np.flatnonzero(kinds != Kind.DELETE)
         rows = self.schema.conform(batch.take(pa.array(puts)))
+        self._check_variants(rows)
         parts = [_roots(np.where(kinds == Kind.DELETE, kinds, Kind.OBJECT))]
         for name, (column_id, shape) in self._shapes.items():
             column = rows.column(name)
@@ -146,6 +155,20 @@ class DocumentEncoding(RowEncoding):
             )
         return rows
 
+    def _check_puts(self, batch: pa.RecordBatch, kinds: NDArray[np.uint8] | None) -> None:
+        """Check the variants of the rows of a batch that are not deleted."""
+        if not self._variants:
+            return
+        if kinds is not None:
+            self._check_kinds(batch, kinds)
+            batch = batch.filter(pa.array(kinds != Kind.DELETE))
+        self._check_variants(self.schema.conform(batch))
+
+    def _check_variants(self, rows: pa.RecordBatch) -> None:
+        """SchemaMismatchError if the bytes of a variant in some rows are none."""
+        for name in self._variants:
+            check_variants(f"table {self.name}: {name}", rows.column(name))
+
     def patch_changes(self, batch: pa.RecordBatch) -> tuple[Bytes, list[Change]]:
         """Return the full keys of the rows that a batch of patches changes, and the changes.
 
@@ -156,6 +179,7 @@ class DocumentEncoding(RowEncoding):
         changes = []
         for name in rows.schema.names[len(self.key_names) :]:
             target, _ = self.locate_part([name])
+            check_variants(f"table {self.name}: {name}", rows.column(name))
             changes.append(Change(target, Action.MERGE, numbers, (), rows.column(name)))
         return self.encode_keys(rows.select(self.key_names)), changes
 

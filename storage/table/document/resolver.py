@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ...codec.path import ABOVE_PATHS
 from ...codec.ragged import Bytes, Positions, equal_neighbours
+from ...errors import CorruptionError, RelstateError
 from ...segment.block import Block
 from ..header import Headers
 from ..resolve import Resolver, Window, keep_all
@@ -69,6 +70,19 @@ class DocumentResolver(Resolver):
         return Resolver.window(self, blocks)
 
     def merge(self, entries: Block, versions: Positions) -> Block:
+        """Return what is made of some entries. CorruptionError if they are not a table's."""
+        assert self.rows is not None
+        try:
+            return self._merged(entries, versions)
+        except RelstateError:
+            raise
+        except (ValueError, IndexError) as error:
+            raise CorruptionError(
+                f"table {self.rows.table_name}: the parts of a row cannot be decoded ({error}); "
+                "run check to find the file"
+            ) from error
+
+    def _merged(self, entries: Block, versions: Positions) -> Block:
         """Return the rows of some entries that are kept."""
         assert self.rows is not None
         rows = self.rows.rows(entries, versions, self.time)
@@ -81,7 +95,7 @@ class RemainsResolver(DocumentResolver):
 
     remains: Remains | None = None
 
-    def merge(self, entries: Block, versions: Positions) -> Block:
+    def _merged(self, entries: Block, versions: Positions) -> Block:
         """Return the entries that remain."""
         assert self.remains is not None
         return self.remains(entries, versions)

@@ -46,6 +46,7 @@ class RowFold:
 
     def __init__(self, definition: TableDefinition, values: ValueEncoding) -> None:
         schema = definition.schema
+        self.table_name = definition.name
         self.schema_version = schema.version
         self._values = values
         self._column_ids = [0, *(column.id for column in schema.value_columns)]

@@ -25,7 +25,7 @@ import pyarrow as pa
 from ...codec.memcomparable import KeyCodec
 from ...codec.path import NUMBER_BYTES, extended, number_component
 from ...codec.ragged import Bytes, constant
-from ...codec.variant_value import members_of
+from ...codec.variant_value import stored_members
 from ...errors import NullKeyError, SchemaError, SchemaMismatchError
 from ...schema import types as t
 from ...schema.properties import TableProperties
@@ -34,7 +34,7 @@ from ...schema.types import quoted
 from ..header import check_path_length
 from .containers import ListShape, MapShape, SetShape, StructShape, shape_of
 from .shape import Shape
-from .variantshape import VariantShape
+from .variantshape import DEEPEST, VariantShape
 
 _KEY_ORDER = [KeyColumn(1)]
 
@@ -137,6 +137,15 @@ class Target:
         numbers = (*self.numbers, number)
         return Target(self.column, numbers, keys, data_type, shape, null, self.name + step, self)
 
+    @cached_property
+    def of_variants(self) -> tuple[bool, ...]:
+        """Which of the keys on the way are those of objects in variants."""
+        if self.parent is None:
+            return ()
+        is_own = isinstance(self.parent.type, t.Variant)
+        own = () if self.numbers[-1] is not None else (is_own,)
+        return (*self.parent.of_variants, *own)
+
     @property
     def is_map(self) -> bool:
         """Whether its values are maps that change by their entries."""
@@ -208,7 +217,7 @@ class Target:
             return value[self.parent.type.fields[number - 1].name]
         key, codec = remaining.pop(0), self.key_codecs[-1]
         if isinstance(self.parent.type, t.Variant):
-            items: Any = (members_of(value) or {}).items()
+            items: Any = stored_members(value, DEEPEST).items()
         else:
             items = [(item, True) for item in value] if self.is_element else value
         return next((inner for name, inner in items if codec.encode_key([name]) == key), None)

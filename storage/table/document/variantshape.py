@@ -3,6 +3,9 @@
 Arrays and plain values have no parts. What is written below a value that is not an object makes it
 one of what is written there, as a JSON merge patch does.
 
+What is stored and is not a variant, as a table of rows may hold, is NULL of JSON where a part of it
+changes: what is written below replaces it.
+
 Promises: a value that is collected has the fields of its objects in the order of their keys; the
 metadata of a part has the keys in it, and no others.
 Does not know: which of several parts at a path counts.
@@ -10,7 +13,7 @@ Does not know: which of several parts at a path counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,7 +25,16 @@ from numpy.typing import NDArray
 from ...codec.key_field import Tagged, key_field_of
 from ...codec.path import extended
 from ...codec.ragged import Bytes, Positions, constant, from_binary, lengths_of
-from ...codec.variant import NULL, Node, Tree, build, components, parse
+from ...codec.variant import (
+    MOST_LEVELS,
+    NULL,
+    Node,
+    Tree,
+    build,
+    components,
+    parse,
+    parse_stored,
+)
 from ...errors import SchemaMismatchError
 from ...schema import types as t
 from ...segment.key import Kind
@@ -30,6 +42,8 @@ from .itemkeys import begin_items, read_keys
 from .part import Parts
 from .shape import MOST_DEPTH, Branch, Flags, Leaf, PutParts, Shape, scattered
 
+DEEPEST = MOST_LEVELS + MOST_DEPTH
+"""How many objects and arrays are in one another at most: some make a path to others."""
 _KEY = Tagged(key_field_of(t.String()))
 
 
@@ -63,10 +77,11 @@ class VariantShape(Shape):
     def explode(self, values: pa.Array, paths: Bytes) -> Parts:
         """Return an OBJECT for each object, and a PUT for each other value in one; and NULLs."""
         pieces = [self._nulls(values, paths, Kind.PUT)]
-        tree, levels = self._levels(values, paths)
-        for level in levels:
-            pieces.append(self._puts(tree, level, level.is_leaf))
-            pieces.append(_without_values(level, ~level.is_leaf, Kind.OBJECT))
+        rows, present = _present(values)
+        tree = parse_stored(*_bytes_of(present), DEEPEST)
+        levels = list(self._levels(tree, rows, paths.take(pa.array(rows))))
+        pieces.append(self._puts(tree, levels, [level.is_leaf for level in levels]))
+        pieces += [_without_values(level, ~level.is_leaf, Kind.OBJECT) for level in levels]
         return Parts.joined(pieces)
 
     def patch(self, values: pa.Array, paths: Bytes, put: PutParts) -> Parts:
@@ -76,14 +91,19 @@ class VariantShape(Shape):
         are not a variant.
         """
         pieces = [self._nulls(values, paths, Kind.DELETE)]
+        rows, present = _present(values)
         try:
-            tree, levels = self._levels(values, paths)
-        except (ValueError, IndexError) as error:
+            tree = parse(*_bytes_of(present))
+        except ValueError as error:
             raise SchemaMismatchError(f"a value of a patch is not a variant: {error}") from None
-        for level in levels:
-            is_null = _equal_bytes(tree.plain, level.nodes, NULL)
-            pieces.append(self._puts(tree, level, level.is_leaf & ~is_null))
-            pieces.append(_without_values(level, is_null, Kind.DELETE))
+        levels = list(self._levels(tree, rows, paths.take(pa.array(rows))))
+        nulls = [_equal_bytes(tree.plain, level.nodes, NULL) for level in levels]
+        flags = [level.is_leaf & ~null for level, null in zip(levels, nulls, strict=True)]
+        pieces.append(self._puts(tree, levels, flags))
+        pieces += [
+            _without_values(level, null, Kind.DELETE)
+            for level, null in zip(levels, nulls, strict=True)
+        ]
         return Parts.joined(pieces)
 
     def branches(self, parts: Parts, rows: Positions, starts: Positions) -> Iterator[Branch]:
@@ -106,15 +126,8 @@ class VariantShape(Shape):
         kinds = np.full(len(rows), kind, np.uint8)
         return self._parts(values.take(chosen), paths.take(chosen), kinds).owned_by(rows)
 
-    def _levels(self, values: pa.Array, paths: Bytes) -> tuple[Tree, Iterator[_Level]]:
-        """Return the values as a tree, and its nodes that are parts, level by level."""
-        rows = np.flatnonzero(np.asarray(values.is_valid()))
-        chosen = pa.array(rows)
-        present = values.take(chosen)
-        tree = parse(from_binary(present.field("value")), from_binary(present.field("metadata")))
-        return tree, self._part_levels(tree, rows, paths.take(chosen))
-
-    def _part_levels(self, tree: Tree, owners: Positions, paths: Bytes) -> Iterator[_Level]:
+    def _levels(self, tree: Tree, owners: Positions, paths: Bytes) -> Iterator[_Level]:
+        """Yield the nodes of a tree that are parts; the values have some owners and paths."""
         nodes = np.arange(len(owners))
         for depth in range(self.depth, MOST_DEPTH + 1):
             is_leaf = (tree.kinds[nodes] != Node.OBJECT) | (depth == MOST_DEPTH)
@@ -128,12 +141,15 @@ class VariantShape(Shape):
             keys = components(tree.keys.take(pa.array(nodes)))
             paths = extended(paths.take(pa.array(above)), keys)
 
-    def _puts(self, tree: Tree, level: _Level, flags: Flags) -> Parts:
-        """Return the flagged nodes of a level as parts that are stored whole."""
-        rows = np.flatnonzero(flags)
-        columns = [array.cast(pa.binary()) for array in build(tree, level.nodes[rows])]
+    def _puts(self, tree: Tree, levels: Sequence[_Level], flags: Sequence[Flags]) -> Parts:
+        """Return the flagged nodes of some levels as parts that are stored whole."""
+        pairs = [*zip(levels, flags, strict=True)]
+        nodes = [np.empty(0, np.int64), *(level.nodes[flagged] for level, flagged in pairs)]
+        columns = [array.cast(pa.binary()) for array in build(tree, np.concatenate(nodes))]
         values = pa.StructArray.from_arrays(columns, fields=list(self.arrow_type))
-        parts = _without_values(level, flags, Kind.PUT)
+        parts = Parts.joined(
+            [_without_values(level, flagged, Kind.PUT) for level, flagged in pairs]
+        )
         return Parts(parts.owners, parts.paths, parts.depths, parts.kinds, self.encode(values))
 
     def _tree(self, count: int, parts: Parts, starts: Positions) -> tuple[Tree, Flags]:
@@ -179,7 +195,7 @@ class VariantShape(Shape):
         is_null = ~np.asarray(values.is_valid())
         leaves = np.flatnonzero(is_put)[~is_null]
         present = values.filter(pa.array(~is_null))
-        below = parse(from_binary(present.field("value")), from_binary(present.field("metadata")))
+        below = parse_stored(*_bytes_of(present), DEEPEST)
         rest = slice(len(leaves), None)
         numbers = np.concatenate([leaves, nodes + np.arange(len(below.parents) - len(leaves))])
         kinds = np.full(nodes, Node.OBJECT, np.uint8)
@@ -201,6 +217,17 @@ class VariantShape(Shape):
         is_there = has_items | (owned >= 0)
         is_there[np.flatnonzero(is_put)[is_null]] = False
         return tree, is_there[:count]
+
+
+def _present(values: pa.Array) -> tuple[Positions, pa.Array]:
+    """Return (the indices of the values that are not NULL, these values)."""
+    rows = np.flatnonzero(np.asarray(values.is_valid()))
+    return rows, values.take(pa.array(rows))
+
+
+def _bytes_of(variants: pa.Array) -> tuple[Bytes, Bytes]:
+    """Return the values and the metadata of some variants, none of them NULL."""
+    return from_binary(variants.field("value")), from_binary(variants.field("metadata"))
 
 
 def _without_values(level: _Level, flags: Flags, kind: Kind) -> Parts:

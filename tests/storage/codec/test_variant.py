@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from datetime import UTC, date, datetime
+import tracemalloc
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -16,7 +16,14 @@ from hypothesis import strategies as st
 from pyspark.sql.variant_utils import VariantUtils
 
 from relstate.storage.codec.ragged import Bytes
-from relstate.storage.codec.variant import build, parse
+from relstate.storage.codec.variant import (
+    MOST_LEVELS,
+    NO_KEYS,
+    NULL,
+    build,
+    parse,
+    parse_stored,
+)
 from relstate.storage.codec.variant_value import members_of, variant_of
 from relstate.storage.errors import SchemaMismatchError, ValueRangeError
 
@@ -113,15 +120,100 @@ def test_the_fields_of_objects() -> None:
     assert members_of({"x": 1}) == {"x": 1}
 
 
-def test_damaged_variants_are_errors() -> None:
-    """Each byte of a variant replaced, or the rest cut off: an error, or other values."""
+def test_damaged_variants_are_errors_or_other_values() -> None:
+    """Each byte of a variant replaced, or the rest cut off; what parses is written and read."""
     value, metadata = VariantUtils.parse_json('{"a": [1, "x"], "bc": {"a": 1.5}, "d": null}')
+    errors = parsed = 0
     for data, damaged in [(value, "value"), (metadata, "metadata")]:
         for index in range(len(data)):
-            for bad in [data[:index], data[:index] + b"\xff" + data[index + 1 :]]:
+            for byte in (b"", b"\0", b"\x01", b"\xff"):
+                rest = data[index + 1 :] if byte else b""
+                bad = data[:index] + byte + rest
                 pair = (bad, metadata) if damaged == "value" else (value, bad)
-                with contextlib.suppress(ValueError, IndexError):
-                    rebuilt([pair])
+                try:
+                    built = rebuilt([pair])
+                except ValueError:
+                    errors += 1
+                    continue
+                parsed += 1
+                assert rebuilt(built) == built
+    assert errors > 50
+    assert parsed > 10
+
+
+def array_of(offsets: list[int], items: bytes) -> bytes:
+    """Return an array in a variant, with offsets of 4 bytes, as bytes."""
+    header = bytes([3 | 3 << 2 | 1 << 4]) + (len(offsets) - 1).to_bytes(4, "little")
+    return header + b"".join(offset.to_bytes(4, "little") for offset in offsets) + items
+
+
+def test_values_that_share_bytes_are_refused() -> None:
+    """A small variant would take memory in proportion to the square of its size, or more."""
+    text = bytes([16 << 2]) + (32_000).to_bytes(4, "little") + b"x" * 32_000
+    shared = array_of([0] * 8_000 + [len(text)], text)
+    twice = array_of([0, 0, 2], b"\x05a")
+    tracemalloc.start()
+    for value in (shared, twice):
+        with pytest.raises(ValueError, match="share bytes"):
+            rebuilt([(value, NO_KEYS)])
+    assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    tracemalloc.stop()
+    assert rebuilt([(array_of([2, 0, 4], b"\x05a\x05b"), NO_KEYS)])
+
+
+def test_a_long_key_in_many_objects_is_refused() -> None:
+    """Each object takes a few bytes, and its key many; a key of a usual length is in any number."""
+    for length, is_refused in [(30_000, True), (700, False)]:
+        value, metadata = VariantUtils.parse_json(json.dumps([{"k" * length: 1}] * 4_000))
+        if is_refused:
+            with pytest.raises(ValueError, match="too long"):
+                rebuilt([(value, metadata)])
+        else:
+            assert len(rebuilt([(value, metadata)])[0][0]) == len(value)
+
+
+def nested(levels: int) -> Any:
+    """Return a list in a list, so many in all."""
+    value: Any = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
+def test_nesting_is_bounded() -> None:
+    """Of values that are given and of bytes."""
+    assert variant_of(variant_of(nested(MOST_LEVELS)))
+    with pytest.raises(ValueRangeError, match="more than 1000 times"):
+        variant_of(nested(MOST_LEVELS + 1))
+    value = b"\0"
+    for _ in range(MOST_LEVELS + 1):
+        value = array_of([0, len(value)], value)
+    with pytest.raises(ValueError, match="more than 1000 times"):
+        rebuilt([(value, NO_KEYS)])
+    rebuilt([(value[13:], NO_KEYS)])
+
+
+def test_what_is_stored_and_damaged_is_null() -> None:
+    """It, and no other value of a batch."""
+    good, bad = variant_of({"a": 1}), (b"\xff\xff", b"")
+    pairs = [(good["value"], good["metadata"]), bad, (good["value"], good["metadata"]), bad]
+    columns = (bytes_of(list(column)) for column in zip(*pairs, strict=True))
+    values, _ = build(parse_stored(*columns, MOST_LEVELS), np.arange(4))
+    assert values.to_pylist() == [good["value"], NULL, good["value"], NULL]
+
+
+def test_keys_are_utf8() -> None:
+    """They become text, and components of paths."""
+    stored = variant_of({"ab": 1})
+    bad = stored["metadata"].replace(b"ab", b"\xc3b")
+    with pytest.raises(SchemaMismatchError, match="is not a variant"):
+        variant_of({"value": stored["value"], "metadata": bad})
+    with pytest.raises(SchemaMismatchError, match="is not a variant"):
+        members_of({"value": stored["value"], "metadata": bad})
+
+
+ENDLESS: list[Any] = []
+ENDLESS.append(ENDLESS)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +224,10 @@ def test_damaged_variants_are_errors() -> None:
         (10**38, ValueRangeError, "up to 38 digits"),
         (Decimal("NaN"), ValueRangeError, "NaN does not fit"),
         ({"value": b"\x02", "metadata": b""}, SchemaMismatchError, "is not a variant"),
+        ("\ud800", ValueRangeError, "not Unicode"),
+        ({"\ud800": 1}, ValueRangeError, "not Unicode"),
+        (ENDLESS, ValueRangeError, "is in itself"),
+        (datetime.max.replace(tzinfo=timezone(-timedelta(hours=1))), ValueRangeError, "years 1"),
         ({"value": b"\xfc", "metadata": b"\1\0\0"}, SchemaMismatchError, "of an unknown type"),
     ],
 )
