@@ -51,6 +51,8 @@ _INTEGERS: tuple[type[s.DataType], ...] = (
     s.IntegerType,
     s.LongType,
 )
+# NULL has a type of its own, and is refused as a key later.
+_TEXTS = (s.StringType, s.CharType, s.VarcharType, s.NullType)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,17 +131,33 @@ class PartPlanner:
         )
 
     def _stored(self, frame: DataFrame, changes: Sequence[PartChange]) -> DataFrame:
-        """Return the keys of rows as they are, and what is stored of keys and values of parts."""
+        """Return the keys of rows as they are, and what is stored of keys and values of parts.
+
+        SchemaMismatchError for a key in a variant whose type is not text.
+        """
         columns = [
             frame[old_key(index)].alias(column.name) for index, column in enumerate(self._keys)
         ]
         for number, change in enumerate(changes):
-            for index, key_type in enumerate(change.target.keys):
+            keys = zip(change.target.keys, change.target.of_variants, strict=True)
+            for index, (key_type, is_of_variant) in enumerate(keys):
+                if is_of_variant:
+                    self._check_text(frame, part_key(number, index), change.target)
                 columns.append(self._value(frame, part_key(number, index), key_type, change.target))
             if change.value is not None:
                 name = part_value(number)
                 columns.append(self._value(frame, name, change.target.type, change.target))
         return frame.select(*columns)
+
+    def _check_text(self, frame: DataFrame, name: str, target: Target) -> None:
+        """SchemaMismatchError for a key in a variant that is not text: it would be an index."""
+        key_type = frame.schema[name].dataType
+        if not isinstance(key_type, _TEXTS):
+            raise errors.SchemaMismatchError(
+                f"table {self._definition.name}: {target.name}: a key of type "
+                f"{key_type.simpleString()} in a variant, whose keys are text; one element of an "
+                "array cannot be changed alone: set the array, or cast the key to STRING"
+            )
 
     def _value(self, frame: DataFrame, name: str, data_type: t.DataType, target: Target) -> Any:
         if isinstance(data_type, t.Variant):

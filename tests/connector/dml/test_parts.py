@@ -226,6 +226,28 @@ def test_variants_change_by_the_keys_of_their_objects(
         store.compact("docs")
 
 
+def test_keys_in_variants_are_text(db: Database, store: Store, docs: str) -> None:
+    """Any other key would replace an array by an object; a key that is text may be computed."""
+    db.sql(
+        """INSERT INTO docs (id, part, a, doc)
+        SELECT 1, 'p', 0, parse_json('{"l": [1, 2], "o": {"k1": 1}}')"""
+    )
+    epoch = store.epoch
+    for statement in (
+        "UPDATE docs SET doc.l[a] = 5 WHERE id = 1",
+        f"UPDATE docs SET doc.l[1 - 1] = 5 WHERE {KEY}",
+        f"UPDATE docs SET doc.l[-1] = 5 WHERE {KEY}",
+        "DELETE doc.l[a] FROM docs WHERE id = 1",
+    ):
+        with pytest.raises(SchemaMismatchError, match="in a variant, whose keys are text"):
+            db.sql(statement)
+    assert store.epoch == epoch
+    db.sql("UPDATE docs SET doc.o[concat('k', a + 1)] = 5, doc.o[string(a)] = 6 WHERE id = 1")
+    db.sql(f"DELETE doc.l FROM docs WHERE {KEY}")
+    (text,) = db.sql("SELECT to_json(doc) FROM docs").first()
+    assert json.loads(text) == {"o": {"0": 6, "k1": 5}}
+
+
 def test_what_has_to_read_reads(db: Database, store: Store, docs: str) -> None:
     """Other conditions and old values; still only what changes is written."""
     db.sql("INSERT INTO docs (id, part, a, l) VALUES (1, 'p', 1, array(1)), (2, 'p', 2, array(2))")
