@@ -10,9 +10,8 @@ Parquet's variant encoding, version 1, which Spark uses too.
     metadata   header u8 | count | count + 1 offsets | the keys
 
 Counts, ids and offsets are little endian, of 1 to 4 bytes as a header says.
-Promises: values that are built hold each key of theirs once, in order; plain values keep their
-bytes. The bytes depend on nothing but the trees.
-Does not know: what a plain value is.
+Promises: memory in proportion to the bytes that are parsed.
+Does not know: what a plain value is, or how trees are written (variant_build.py).
 """
 
 from __future__ import annotations
@@ -33,18 +32,12 @@ from .ragged import (
     Buffer,
     Bytes,
     Positions,
-    concat,
     constant,
-    content_of,
-    equal_neighbours,
     expand,
-    from_matrix,
-    from_parts,
     gather,
     lengths_of,
     load,
     parts_of,
-    sort_order,
 )
 
 VERSION, _VERSION_MASK = 1, 0x0F
@@ -52,13 +45,13 @@ NO_KEYS = bytes([VERSION, 0, 0])
 """The metadata of a value without keys."""
 NULL = b"\0"
 """The value that is JSON's null."""
-_SHORT_TEXT, _OBJECT, _ARRAY = 1, 2, 3
+_SHORT_TEXT, OBJECT, ARRAY = 1, 2, 3
 # The bytes of the plain values of each type, with the header: 0 for a type that there is not, -1
 # where a length of 4 bytes follows the header.
 _LENGTHS = np.zeros(64, np.int64)
 _LENGTHS[:21] = [1, 1, 1, 2, 3, 5, 9, 9, 6, 10, 18, 5, 9, 9, 5, -1, -1, 9, 9, 9, 17]
 _MASKS = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF, 0xFFFFFFFF], np.int64)
-_WIDEST = 4
+WIDEST = 4
 MOST_LEVELS = 1_000
 """How many objects and arrays may be in one another; Spark's parser takes as many."""
 # Of the bytes of a variant to those of its keys where each is in an object: in one of 3 bytes with
@@ -244,7 +237,7 @@ class _Level:
         headers = load(buffer, starts, "u1").astype(np.int64)
         basic, info = headers & 3, headers >> 2
         self.kinds = np.select(
-            [basic == _OBJECT, basic == _ARRAY], [Node.OBJECT, Node.ARRAY], Node.PLAIN
+            [basic == OBJECT, basic == ARRAY], [Node.OBJECT, Node.ARRAY], Node.PLAIN
         ).astype(np.uint8)
         self.sizes = self._plain_sizes(basic, info)
         self._rows = np.flatnonzero(self.kinds != Node.PLAIN)
@@ -256,7 +249,7 @@ class _Level:
     def _plain_sizes(self, basic: Positions, info: Positions) -> Positions:
         sizes = _LENGTHS[info]
         is_long = np.flatnonzero((sizes < 0) & (basic == 0))
-        sizes[is_long] = 5 + _numbers(self._buffer, self._starts[is_long] + 1, _WIDEST)
+        sizes[is_long] = 5 + _numbers(self._buffer, self._starts[is_long] + 1, WIDEST)
         sizes = np.where(basic == _SHORT_TEXT, 1 + info, sizes)
         if ((sizes == 0) & (self.kinds == Node.PLAIN)).any():
             raise ValueError("a variant holds a value of an unknown type")
@@ -268,7 +261,7 @@ class _Level:
         is_large = np.where(is_object, info >> 4, info >> 2) & 1
         self._id_widths = np.where(is_object, (info >> 2 & 3) + 1, 0)
         self._widths = (info & 3) + 1
-        count_widths = np.where(is_large, _WIDEST, 1)
+        count_widths = np.where(is_large, WIDEST, 1)
         self._counts = _numbers(self._buffer, starts + 1, count_widths)
         self._ids = starts + 1 + count_widths
         self._offsets = self._ids + self._counts * self._id_widths
@@ -331,161 +324,10 @@ class _Dictionaries:
 
 def _padded(data: Buffer) -> Buffer:
     """Return a buffer from which the widest number can be loaded at each of its positions."""
-    return np.concatenate([data, np.zeros(_WIDEST, np.uint8)])
+    return np.concatenate([data, np.zeros(WIDEST, np.uint8)])
 
 
 def _numbers(buffer: Buffer, positions: Positions, widths: Positions | int) -> Positions:
     """Return the numbers of so many bytes each, at most 4, at some positions."""
     numbers: Positions = load(buffer, positions, "<u4").astype(np.int64) & _MASKS[widths]
     return numbers
-
-
-# Writing
-
-
-def build(tree: Tree, roots: Positions) -> tuple[Bytes, Bytes]:
-    """Return (the values, the metadata) of some nodes of a tree, each as a variant."""
-    return _Build(tree, roots).variants()
-
-
-class _Build:
-    """The bytes of some nodes of a tree, and all below them.
-
-    Arrays are indexed by the nodes of the tree; what is not below the roots is not set.
-    """
-
-    def __init__(self, tree: Tree, roots: Positions) -> None:
-        self._tree = tree
-        self._levels = list(tree.levels(roots)) or [roots]
-        count = len(tree.parents)
-        self._variants = np.zeros(count, np.int64)
-        self._variants[roots] = np.arange(len(roots))
-        for items in self._levels[1:]:
-            self._variants[items] = self._variants[tree.parents[items]]
-        self._ids, self.metadata = self._dictionaries(len(roots))
-        self._id_widths, self._widths, self._data_sizes = np.zeros((3, count), np.int64)
-        self._count_widths = np.where(tree.counts > 0xFF, _WIDEST, 1)
-        self._sizes = lengths_of(tree.plain).copy()
-        self._greatest = np.zeros(count, np.int64)
-        below = [*self._levels[1:], roots[:0]]
-        for nodes, items in zip(reversed(self._levels), reversed(below), strict=True):
-            self._measure(nodes, items)
-
-    def _dictionaries(self, count: int) -> tuple[Positions, Bytes]:
-        """Return (the id of the key of every field, the metadata of every variant)."""
-        tree = self._tree
-        items = np.concatenate([np.empty(0, np.int64), *self._levels[1:]])
-        fields = items[tree.kinds[tree.parents[items]] == Node.OBJECT]
-        keys, variants = tree.keys.take(pa.array(fields)), self._variants[fields]
-        numbers = from_matrix(variants.astype(">u8").view(np.uint8).reshape(len(fields), 8))
-        sorted_keys = concat([numbers, components(keys)])
-        order = sort_order(sorted_keys)
-        repeats = equal_neighbours(sorted_keys.take(pa.array(order)))
-        is_first = np.append(True, ~repeats)[: len(order)]
-        distinct = order[is_first]
-        counts = np.bincount(variants[distinct], minlength=count)
-        begins = np.cumsum(counts) - counts
-        ids = np.zeros(len(tree.parents), np.int64)
-        ids[fields[order]] = np.cumsum(is_first) - 1 - begins[variants[order]]
-        return ids, _metadata(keys.take(pa.array(distinct)), counts)
-
-    def _measure(self, nodes: Positions, items: Positions) -> None:
-        """Set the sizes and widths of some nodes whose items are measured."""
-        tree = self._tree
-        inner = nodes[tree.kinds[nodes] != Node.PLAIN]
-        np.add.at(self._data_sizes, tree.parents[items], self._sizes[items])
-        np.maximum.at(self._greatest, tree.parents[items], self._ids[items])
-        is_object = tree.kinds[inner] == Node.OBJECT
-        self._id_widths[inner] = np.where(is_object, _width_of(self._greatest[inner]), 0)
-        self._widths[inner] = _width_of(self._data_sizes[inner])
-        self._sizes[inner] = self._header_sizes(inner) + self._data_sizes[inner]
-
-    def _header_sizes(self, nodes: Positions) -> Positions:
-        """Return how many bytes there are before the items of objects and arrays."""
-        counts = self._tree.counts[nodes]
-        ids, offsets = counts * self._id_widths[nodes], (counts + 1) * self._widths[nodes]
-        sizes: Positions = 1 + self._count_widths[nodes] + ids + offsets
-        return sizes
-
-    def variants(self) -> tuple[Bytes, Bytes]:
-        """Return the values and the metadata."""
-        roots = self._levels[0]
-        offsets = np.concatenate([[0], np.cumsum(self._sizes[roots])])
-        content = np.zeros(int(offsets[-1]), np.uint8)
-        starts = np.zeros(len(self._tree.parents), np.int64)
-        starts[roots] = offsets[:-1]
-        for nodes, items in zip(self._levels, [*self._levels[1:], roots[:0]], strict=True):
-            self._write(content, starts, nodes, items)
-        return from_parts(content, offsets), self.metadata
-
-    def _write(
-        self, content: Buffer, starts: Positions, nodes: Positions, items: Positions
-    ) -> None:
-        """Write some nodes but for their items, and set the starts of these."""
-        tree = self._tree
-        plain = nodes[tree.kinds[nodes] == Node.PLAIN]
-        places = expand(starts[plain], self._sizes[plain])
-        content[places] = content_of(tree.plain.take(pa.array(plain)))
-        inner = nodes[tree.kinds[nodes] != Node.PLAIN]
-        counts, widths = tree.counts[inner], self._widths[inner]
-        content[starts[inner]] = self._headers(inner)
-        ids = starts[inner] + 1 + self._count_widths[inner]
-        _write_numbers(content, starts[inner] + 1, counts, self._count_widths[inner])
-        offsets = ids + counts * self._id_widths[inner]
-        _write_numbers(content, offsets + counts * widths, self._data_sizes[inner], widths)
-        owners = np.repeat(np.arange(len(inner)), counts)
-        parents, sizes = inner[owners], self._sizes[items]
-        ranks = expand(np.zeros(len(inner), np.int64), counts)
-        before = np.cumsum(sizes) - sizes
-        firsts = np.flatnonzero(ranks == 0)
-        within = before - np.repeat(before[firsts], counts[counts > 0])
-        starts[items] = (starts[parents] + self._header_sizes(parents)) + within
-        item_ids, id_widths = self._ids[items], self._id_widths[parents]
-        _write_numbers(content, ids[owners] + ranks * id_widths, item_ids, id_widths)
-        item_widths = widths[owners]
-        _write_numbers(content, offsets[owners] + ranks * item_widths, within, item_widths)
-
-    def _headers(self, nodes: Positions) -> NDArray[np.uint8]:
-        """Return the header of some objects and arrays."""
-        is_object = self._tree.kinds[nodes] == Node.OBJECT
-        is_large = (self._count_widths[nodes] > 1).astype(np.int64)
-        widths, id_widths = self._widths[nodes] - 1, self._id_widths[nodes] - 1
-        objects = is_large << 6 | id_widths << 4 | widths << 2 | _OBJECT
-        arrays = is_large << 4 | widths << 2 | _ARRAY
-        return np.where(is_object, objects, arrays).astype(np.uint8)
-
-
-def _metadata(keys: Bytes, counts: Positions) -> Bytes:
-    """Return the metadata of variants that have so many of some keys each."""
-    lengths = lengths_of(keys)
-    owners = np.repeat(np.arange(len(counts)), counts)
-    sizes = np.zeros(len(counts), np.int64)
-    np.add.at(sizes, owners, lengths)
-    widths = _width_of(np.maximum(sizes, counts))
-    heads = 1 + widths + (counts + 1) * widths
-    ends = np.cumsum(heads + sizes)
-    starts = ends - heads - sizes
-    content = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
-    content[starts] = VERSION | (widths - 1) << 6
-    _write_numbers(content, starts + 1, counts, widths)
-    offsets = starts + 1 + widths
-    _write_numbers(content, offsets + counts * widths, sizes, widths)
-    before = np.cumsum(lengths) - lengths
-    within = before - (np.cumsum(sizes) - sizes)[owners]
-    ranks = expand(np.zeros(len(counts), np.int64), counts)
-    _write_numbers(content, offsets[owners] + ranks * widths[owners], within, widths[owners])
-    content[expand((starts + heads)[owners] + within, lengths)] = content_of(keys)
-    return from_parts(content, np.concatenate([[0], ends]))
-
-
-def _width_of(numbers: Positions) -> Positions:
-    """Return how many bytes each of some numbers takes, at least 1."""
-    return 1 + (numbers > 0xFF) + (numbers > 0xFFFF) + (numbers > 0xFFFFFF).astype(np.int64)
-
-
-def _write_numbers(
-    content: Buffer, positions: Positions, numbers: Positions, widths: Positions
-) -> None:
-    for byte in range(_WIDEST):
-        rows = np.flatnonzero(widths > byte)
-        content[positions[rows] + byte] = numbers[rows] >> 8 * byte & 0xFF

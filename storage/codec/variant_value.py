@@ -26,7 +26,8 @@ import pyarrow as pa
 from ..errors import SchemaMismatchError, ValueRangeError
 from ..schema import types as t
 from .ragged import Bytes
-from .variant import MOST_LEVELS, Node, Tree, build, parse, parse_stored
+from .variant import MOST_LEVELS, Node, Tree, parse, parse_stored
+from .variant_build import build
 
 _NULL, _TRUE, _FALSE, _DOUBLE, _DATE, _TIMESTAMP, _LOCAL, _BINARY, _TEXT = (
     number << 2 for number in (0, 1, 2, 7, 11, 12, 13, 15, 16)

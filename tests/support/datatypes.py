@@ -11,6 +11,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from relstate.storage import types as t
+from relstate.storage.codec.variant_value import variant_of
 from relstate.storage.schema.arrow import arrow_type
 
 _PLAIN_KEYS = st.sampled_from(
@@ -149,6 +150,11 @@ def _text() -> st.SearchStrategy[str]:
     return st.text("\x00\x00\x01ab€\U0001f600", max_size=12) | st.text()
 
 
+_DOCUMENTS = st.recursive(
+    st.none() | st.booleans() | _text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_text(), inner, max_size=3),
+    max_leaves=6,
+)
 _PLAIN_STRATEGIES: dict[type[t.DataType], Callable[[], st.SearchStrategy[Any]]] = {
     t.Boolean: st.booleans,
     t.TinyInt: _integers(8),
@@ -166,6 +172,6 @@ _PLAIN_STRATEGIES: dict[type[t.DataType], Callable[[], st.SearchStrategy[Any]]] 
     t.DayTimeInterval: lambda: st.timedeltas(
         datetime.timedelta(days=-100_000_000), datetime.timedelta(days=100_000_000)
     ),
-    t.Variant: lambda: st.fixed_dictionaries({"value": _binary(), "metadata": _binary()}),
+    t.Variant: lambda: _DOCUMENTS.map(variant_of),
     t.Void: st.none,
 }

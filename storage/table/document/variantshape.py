@@ -30,11 +30,11 @@ from ...codec.variant import (
     NULL,
     Node,
     Tree,
-    build,
     components,
     parse,
     parse_stored,
 )
+from ...codec.variant_build import build
 from ...errors import SchemaMismatchError
 from ...schema import types as t
 from ...segment.key import Kind

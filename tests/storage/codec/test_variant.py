@@ -20,10 +20,10 @@ from relstate.storage.codec.variant import (
     MOST_LEVELS,
     NO_KEYS,
     NULL,
-    build,
     parse,
     parse_stored,
 )
+from relstate.storage.codec.variant_build import build
 from relstate.storage.codec.variant_value import members_of, variant_of
 from relstate.storage.errors import SchemaMismatchError, ValueRangeError
 
@@ -145,6 +145,28 @@ def array_of(offsets: list[int], items: bytes) -> bytes:
     """Return an array in a variant, with offsets of 4 bytes, as bytes."""
     header = bytes([3 | 3 << 2 | 1 << 4]) + (len(offsets) - 1).to_bytes(4, "little")
     return header + b"".join(offset.to_bytes(4, "little") for offset in offsets) + items
+
+
+def test_fields_are_in_the_order_of_utf16() -> None:
+    """Spark's reader in Java searches large objects by it; arrays keep their order."""
+    names = [
+        *(f"k{number:02d}" for number in range(40)),
+        "\U0001f600",
+        "\ue000",
+        "\uffee",
+        "\ud7ff",
+    ]
+    document = {name: [{"\uffee": 1, "\U0001f600": 2}, 3, 1, 2] for name in names}
+    stored_names = ("value", "metadata")
+    for stored in (
+        variant_of(document),
+        dict(zip(stored_names, rebuilt([tuple(variant_of(document).values())])[0], strict=True)),
+    ):
+        fields = VariantUtils.to_python(stored["value"], stored["metadata"])
+        assert fields == document
+        assert list(fields) == sorted(names, key=lambda name: name.encode("utf-16-be"))
+        assert [*fields["k00"][0]] == ["\U0001f600", "\uffee"]
+        assert [*fields][-3:] == ["\U0001f600", "\ue000", "\uffee"]
 
 
 def test_values_that_share_bytes_are_refused() -> None:
