@@ -46,10 +46,6 @@ NO_KEYS = bytes([VERSION, 0, 0])
 NULL = b"\0"
 """The value that is JSON's null."""
 _SHORT_TEXT, OBJECT, ARRAY = 1, 2, 3
-# The bytes of the plain values of each type, with the header: 0 for a type that there is not, -1
-# where a length of 4 bytes follows the header.
-_LENGTHS = np.zeros(64, np.int64)
-_LENGTHS[:21] = [1, 1, 1, 2, 3, 5, 9, 9, 6, 10, 18, 5, 9, 9, 5, -1, -1, 9, 9, 9, 17]
 _MASKS = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF, 0xFFFFFFFF], np.int64)
 WIDEST = 4
 MOST_LEVELS = 1_000
@@ -66,6 +62,19 @@ class Node(IntEnum):
     PLAIN = 0
     OBJECT = 1
     ARRAY = 2
+
+
+_PLAIN = int(Node.PLAIN)
+# What each header says. The bytes of a plain value, with the header: 0 for a type that there is
+# not, and for objects and arrays; -1 where a length of 4 bytes follows the header.
+_BASIC, _INFO = np.arange(256) & 3, np.arange(256) >> 2
+_LENGTHS = np.zeros(64, np.int64)
+_LENGTHS[:21] = [1, 1, 1, 2, 3, 5, 9, 9, 6, 10, 18, 5, 9, 9, 5, -1, -1, 9, 9, 9, 17]
+_SIZES = np.select([_BASIC == 0, _BASIC == _SHORT_TEXT], [_LENGTHS[_INFO], 1 + _INFO], 0)
+_KINDS = np.array([Node.PLAIN, Node.PLAIN, Node.OBJECT, Node.ARRAY], np.uint8)[_BASIC]
+_COUNT_WIDTHS = np.where(np.where(_BASIC == OBJECT, _INFO >> 4, _INFO >> 2) & 1, WIDEST, 1)
+_ID_WIDTHS = np.where(_BASIC == OBJECT, (_INFO >> 2 & 3) + 1, 0)
+_OFFSET_WIDTHS = (_INFO & 3) + 1
 
 
 @dataclass(frozen=True)
@@ -199,7 +208,7 @@ def _levels(values: Bytes, metadata: Bytes, deepest: int) -> Iterator[_Level]:
             return
         level = _Level(buffer, starts, limits[owners])
         _spend(budgets, owners, level.sizes, "values in a variant share bytes")
-        if (level.kinds == Node.PLAIN).all():
+        if not level.has_items:
             yield level
             return
         ids, starts = level.find_items()
@@ -234,39 +243,33 @@ class _Level:
         if (starts >= limits).any():
             raise ValueError("a variant ends before its items")
         self._starts, self._buffer = starts, buffer
-        headers = load(buffer, starts, "u1").astype(np.int64)
-        basic, info = headers & 3, headers >> 2
-        self.kinds = np.select(
-            [basic == OBJECT, basic == ARRAY], [Node.OBJECT, Node.ARRAY], Node.PLAIN
-        ).astype(np.uint8)
-        self.sizes = self._plain_sizes(basic, info)
-        self._rows = np.flatnonzero(self.kinds != Node.PLAIN)
-        self._is_plain = self.kinds == Node.PLAIN
-        self._measure_containers(info[self._rows])
+        headers = load(buffer, starts, "u1")
+        self.kinds = _KINDS[headers]
+        self.sizes = _SIZES[headers]
+        is_long = np.flatnonzero(self.sizes < 0)
+        self.sizes[is_long] = 5 + _numbers(buffer, starts[is_long] + 1, WIDEST)
+        self._is_plain = self.kinds == _PLAIN
+        if not self.sizes[self._is_plain].all():
+            raise ValueError("a variant holds a value of an unknown type")
+        self._rows = np.flatnonzero(~self._is_plain)
+        self._measure_containers(headers[self._rows])
         if (starts + self.sizes > limits).any():
             raise ValueError("a variant ends within a value")
 
-    def _plain_sizes(self, basic: Positions, info: Positions) -> Positions:
-        sizes = _LENGTHS[info]
-        is_long = np.flatnonzero((sizes < 0) & (basic == 0))
-        sizes[is_long] = 5 + _numbers(self._buffer, self._starts[is_long] + 1, WIDEST)
-        sizes = np.where(basic == _SHORT_TEXT, 1 + info, sizes)
-        if ((sizes == 0) & (self.kinds == Node.PLAIN)).any():
-            raise ValueError("a variant holds a value of an unknown type")
-        return sizes
-
-    def _measure_containers(self, info: Positions) -> None:
+    def _measure_containers(self, headers: NDArray[np.uint8]) -> None:
         """Set what the headers of objects and arrays say, and their sizes."""
-        starts, is_object = self._starts[self._rows], self.kinds[self._rows] == Node.OBJECT
-        is_large = np.where(is_object, info >> 4, info >> 2) & 1
-        self._id_widths = np.where(is_object, (info >> 2 & 3) + 1, 0)
-        self._widths = (info & 3) + 1
-        count_widths = np.where(is_large, WIDEST, 1)
+        starts, count_widths = self._starts[self._rows], _COUNT_WIDTHS[headers]
+        self._id_widths, self._widths = _ID_WIDTHS[headers], _OFFSET_WIDTHS[headers]
         self._counts = _numbers(self._buffer, starts + 1, count_widths)
         self._ids = starts + 1 + count_widths
         self._offsets = self._ids + self._counts * self._id_widths
         self._data = self._offsets + (self._counts + 1) * self._widths
         self.sizes[self._rows] = self._data - starts
+
+    @property
+    def has_items(self) -> bool:
+        """Whether there are objects or arrays, which may have items."""
+        return len(self._rows) > 0
 
     def plain(self) -> Bytes:
         """Return the bytes of the plain values, and none for the others."""
