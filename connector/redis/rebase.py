@@ -20,14 +20,14 @@ def rebase_changes(
 
     Only keys of which the batch changes parts or the expiry are read and returned. If there is no
     value of the type any more, the parts are written as a new value. The expiry of a key that was
-    removed is not changed.
+    removed is not changed. If a read fails, the batch is as it was.
     """
     expiries = dict(changes.expiries)
     parts_of = {key: (kind, parts) for kind, rows in changes.parts.items() for key, parts in rows}
+    current_values = {key: read(key) for key in parts_of.keys() | expiries.keys()}
     changes.expiries, changes.parts = [], {}
     values: dict[bytes, Value | None] = {}
-    for key in parts_of.keys() | expiries.keys():
-        current = read(key)
+    for key, current in current_values.items():
         kind, parts = parts_of.get(key, (None, []))
         value = current if kind is None else merge_parts(current, kind, parts)
         values[key] = value

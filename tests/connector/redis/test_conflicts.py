@@ -195,6 +195,42 @@ def test_a_failed_look_at_the_store_after_a_conflict_is_repeated(
     assert client("SET", "a", "1") == b"OK"
 
 
+@pytest.mark.usefixtures("urgent")
+def test_a_failed_read_after_a_conflict_is_repeated(
+    server: Served, client: Connection, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No answered change is lost, of the keys read before the failure or after it."""
+    names = ["first", "second", "third"]
+    client.pipeline([["HSET", name, "a", "1"] for name in names])
+    server.forget()
+    assert client.pipeline([["HLEN", name] for name in names]) == [1, 1, 1]
+    tables = server.server.service.keyspace.tables
+    read = tables.read
+    calls: list[bytes] = []
+
+    def fail_second(number: int, key: bytes) -> Any:
+        calls.append(key)
+        if len(calls) == 2:
+            raise FilesystemError("the disk is away")
+        return read(number, key)
+
+    def write() -> None:
+        write_hash(store, a="theirs")
+        monkeypatch.setattr(tables, "read", fail_second)
+
+    before_next_commit(server, write)
+    client.pipeline([["HSET", name, "b", "mine"] for name in names] + [["EXPIRE", "third", 100]])
+    server.settle()
+    monkeypatch.setattr(tables, "read", read)
+
+    assert len(calls) > 1
+    for _ in range(2):
+        expected = [[b"a", b"1", b"b", b"mine"]] * 3
+        assert client.pipeline([["HGETALL", name] for name in names]) == expected
+        assert client("TTL", "third") == 100
+        server.forget()
+
+
 def test_a_server_ends_although_commits_fail(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says that changes were lost."""
     server = Served(store, Settings(appendfsync="everysec"))
