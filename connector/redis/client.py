@@ -161,7 +161,7 @@ class Client(asyncio.Protocol):
             if isinstance(reply, Wait):
                 self._wait(reply)
                 break
-            self._send(reply, keyspace.uncommitted if waits else 0)
+            self._send_result(reply, waits=waits)
             if keyspace.ready:
                 self._service.waiting.serve()
             if self._output_bytes > _MOST_GATHERED:
@@ -200,8 +200,15 @@ class Client(asyncio.Protocol):
             self._transport.resume_reading()
         if self._timeout is not None:
             self._timeout.cancel()
-        self._send(reply, self._service.keyspace.uncommitted if self._commits.waits else 0)
+        self._send_result(reply, waits=self._commits.waits)
         asyncio.get_running_loop().call_soon(self._run)
+
+    def _send_result(self, reply: Reply, *, waits: bool) -> None:
+        """Send the reply to the command that was just run, after its commit if it waits for one."""
+        keyspace = self._service.keyspace
+        if not waits:
+            keyspace.answered = max(keyspace.answered, keyspace.uncommitted)
+        self._send(reply, keyspace.uncommitted if waits else 0)
 
     def _send(self, reply: Reply, batch: int) -> None:
         """Send a reply once a batch is committed, 0 for none."""

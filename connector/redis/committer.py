@@ -4,8 +4,9 @@ Promises: one commit is made at a time, in another thread; all that changed mean
 Replies do not wait for compaction: files are merged in a thread of its own.
 With ``always`` a commit begins as soon as there is something to commit; after a commit, once the
 clients that it answered have sent their next changes, if they do so soon. With ``everysec`` once a
-second, and sooner if much was changed; a commit that fails is tried again, and one that met a
-conflict is made over what the other writer committed.
+second, and sooner if much was changed. A commit that fails is tried again if a client already has a
+reply of its changes or of later ones, and one that met a conflict is then made over what the other
+writer committed. Otherwise nothing was changed, and the replies say so.
 Does not know: sockets, commands.
 """
 
@@ -164,7 +165,6 @@ class Committer:
     async def _commit(self, batch: Batch) -> bool:
         """Commit a batch and return True; return False if the server ends without it."""
         loop = asyncio.get_running_loop()
-        is_promised = not self.waits
         has_conflict = False
         while True:
             try:
@@ -176,6 +176,8 @@ class Committer:
                 self._commit_seconds = loop.time() - start
             except Exception as error:
                 _logger.warning("a commit failed: %s", error)
+                # Later changes may be based on these, and the setting may have changed since.
+                is_promised = self._keyspace.answered >= batch.number
                 if is_promised and isinstance(error, errors.ConflictError):
                     has_conflict = True
                     continue

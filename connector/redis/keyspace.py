@@ -5,8 +5,8 @@ there is room. What commands change is collected in the *open batch*; `seal` han
 committed, while commands go on with the next.
 
 Promises: a command sees what all commands before it did, committed or not, and knows by
-``uncommitted`` which batch its reply has to wait for. Memory is bounded, but for what the open
-batches changed.
+``uncommitted`` which batch its reply has to wait for; ``answered`` is the last batch of which a
+client got a reply before its commit. Memory is bounded, but for what the open batches changed.
 Does not know: sockets, the protocol, when a commit is made.
 """
 
@@ -61,6 +61,7 @@ class Keyspace:
         self.databases = [Database(self, number) for number in range(DATABASES)]
         self.expiries = Expiries(tables, self.uncommitted_expiries)
         self.uncommitted = 0
+        self.answered = 0
         self.changes = 0
         self.watchers: dict[_DatabaseKey, set[Watcher]] = {}
         self.waited: dict[_DatabaseKey, int] = {}

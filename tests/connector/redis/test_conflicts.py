@@ -231,6 +231,53 @@ def test_a_failed_read_after_a_conflict_is_repeated(
         server.forget()
 
 
+@pytest.mark.usefixtures("urgent")
+def test_answered_changes_stay_although_later_replies_wait(
+    server: Served, client: Connection, store: Store
+) -> None:
+    """The setting is changed between the reply and a commit that meets a conflict."""
+    client("HSET", "h", "a", "1")
+    server.forget()
+    assert fields(client) == {b"a": b"1"}
+    before_next_commit(server, lambda: write_hash(store, a="theirs"))
+    replies = client.pipeline(
+        [["HSET", "h", "b", "mine"], ["CONFIG", "SET", "appendfsync", "always"]]
+    )
+    assert replies == [1, b"OK"]
+    server.settle()
+
+    for _ in range(2):
+        assert fields(client) == {b"a": b"theirs", b"b": b"mine"}
+        server.forget()
+    assert client("SET", "a", "x") == b"OK"
+
+
+@pytest.mark.parametrize("is_conflict", [True, False])
+@pytest.mark.usefixtures("urgent")
+def test_answered_changes_stay_although_the_commit_before_fails(
+    store: Store, *, is_conflict: bool
+) -> None:
+    """The setting is changed while a commit is made that clients wait for."""
+    with served(store, Settings(appendfsync="always")) as server:
+        client, quick = server.connect(), server.connect()
+        client("SET", "n", "0")
+
+        def fail() -> None:
+            quick("CONFIG", "SET", "appendfsync", "everysec")
+            assert quick.pipeline([["INCR", "n"], ["SET", "b", "x"]]) == [2, b"OK"]
+            if not is_conflict:
+                raise FilesystemError("the disk is full")
+            write_hash(store, a="theirs")
+
+        before_next_commit(server, fail)
+        assert client("INCR", "n") == 1
+        server.settle()
+
+        for _ in range(2):
+            assert client("MGET", "n", "b") == [b"2", b"x"]
+            server.forget()
+
+
 def test_a_server_ends_although_commits_fail(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says that changes were lost."""
     server = Served(store, Settings(appendfsync="everysec"))
