@@ -35,11 +35,10 @@ def _tsadd(db: Database, args: Arguments) -> Reply:
         raise arity_error(args[0])
     timestamps = [parse_integer(word) for word in words[::2]]
     value = db.find(args[1], SeriesValue) or SeriesValue()
-    for timestamp, data in zip(timestamps, words[1::2], strict=True):
-        if expiry is not None and expiry <= db.now():
-            value.remove(timestamp)
-        else:
-            value.put(timestamp, data, expiry)
+    if expiry is not None and expiry <= db.now():
+        value.remove(timestamps)
+    else:
+        value.put(dict(zip(timestamps, words[1::2], strict=True)), expiry)
     db.save(args[1], value)
     return OK
 
@@ -54,8 +53,7 @@ def _tsrem(db: Database, args: Arguments) -> Reply:
     timestamps = [parse_integer(word) for word in args[2:]]
     value = db.find(args[1], SeriesValue)
     if value is not None:
-        for timestamp in timestamps:
-            value.remove(timestamp)
+        value.remove(timestamps)
         db.save(args[1], value)
     return OK
 

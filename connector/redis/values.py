@@ -329,41 +329,55 @@ class SeriesValue(Value):
     def __len__(self) -> int:
         return len(self.items)
 
-    def put(self, timestamp: int, data: bytes, expiry: int | None) -> None:
-        """Set the entry at a timestamp."""
-        self.remove(timestamp)
-        insort(self.order, timestamp)
-        self.items[timestamp] = data
-        self.size += _PART_BYTES + len(data)
-        self.changed.add(timestamp)
-        if expiry is not None:
-            self.expiries[timestamp] = expiry
-            self._set_expiry(expiry if self.expiry is None else min(self.expiry, expiry))
+    def put(self, entries: Mapping[int, bytes], expiry: int | None) -> None:
+        """Set the entries at some timestamps, which expire at the same time; None for never."""
+        for timestamp, data in entries.items():
+            previous = self.items.get(timestamp)
+            if previous is None:
+                insort(self.order, timestamp)
+                self.size += _PART_BYTES
+            else:
+                self.size -= len(previous)
+            self.items[timestamp] = data
+            self.size += len(data)
+        self.changed.update(entries)
+        self._set_expiries(dict.fromkeys(entries, expiry))
 
-    def remove(self, timestamp: int) -> None:
-        """Remove the entry at a timestamp, if there is one."""
-        if timestamp not in self.items:
-            return
-        del self.order[bisect_left(self.order, timestamp)]
-        self.size -= _PART_BYTES + len(self.items.pop(timestamp))
-        self.changed.add(timestamp)
-        if self.expiries.pop(timestamp, None) is not None:
-            self._set_expiry(self._next_expiry)
+    def remove(self, timestamps: Iterable[int]) -> None:
+        """Remove the entries at some timestamps, where there are any."""
+        removed = [timestamp for timestamp in set(timestamps) if timestamp in self.items]
+        for timestamp in removed:
+            self.size -= _PART_BYTES + len(self.items.pop(timestamp))
+        if len(removed) == 1:
+            del self.order[bisect_left(self.order, removed[0])]
+        elif removed:
+            self.order = [timestamp for timestamp in self.order if timestamp in self.items]
+        self.changed.update(removed)
+        self._set_expiries(dict.fromkeys(removed))
 
     @property
     def _next_expiry(self) -> int | None:
         return min(self.expiries.values(), default=None)
 
-    def _set_expiry(self, expiry: int | None) -> None:
-        self.expiry_changed |= expiry != self.expiry
-        self.expiry = expiry
+    def _set_expiries(self, expiries: Mapping[int, int | None]) -> None:
+        """Set when some entries expire, and from that when the series does."""
+        has_removed_next = False
+        next_expiry = self.expiry
+        for timestamp, expiry in expiries.items():
+            previous = self.expiries.pop(timestamp, None)
+            has_removed_next |= previous is not None and previous == self.expiry
+            if expiry is not None:
+                self.expiries[timestamp] = expiry
+                next_expiry = expiry if next_expiry is None else min(next_expiry, expiry)
+        # Looking through all expiries costs as much as the series is long: once for all entries.
+        if has_removed_next and next_expiry not in self.expiries.values():
+            next_expiry = self._next_expiry
+        self.expiry_changed |= next_expiry != self.expiry
+        self.expiry = next_expiry
 
     def drop_expired(self, now: int) -> bool:
         """Drop the entries that have expired by a time, and return whether any is left."""
-        expired = [timestamp for timestamp, expiry in self.expiries.items() if expiry <= now]
-        for timestamp in expired:
-            self.remove(timestamp)
-        self._set_expiry(self._next_expiry)
+        self.remove([timestamp for timestamp, expiry in self.expiries.items() if expiry <= now])
         return bool(self.items)
 
     def take_expiry(self, expiry: int | None) -> None:

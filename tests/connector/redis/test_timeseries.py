@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from random import Random
 from typing import Any
 
 import pytest
 
+from relstate.connector.redis.values import SeriesValue
 from relstate.storage import Store
 from support.clock import ManualClock
 from support.redis_servers import Connection, Served, served
@@ -117,6 +120,56 @@ def test_entries_expire_each_at_its_time(
     server.run(server.server.expire_due)
     server.settle()
     assert store.table("redis_0").to_dicts() == []
+
+
+def entry_words(timestamps: range) -> list[bytes | str | int | float]:
+    """Return the words of entries at some timestamps."""
+    return [word for timestamp in timestamps for word in (timestamp, "x")]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_series_expires_with_its_next_entry(seed: int) -> None:
+    """After any entries were set, removed or dropped, it equals one made of what is left."""
+    chance = Random(seed)
+    series = SeriesValue()
+    expected: dict[int, tuple[bytes, int | None]] = {}
+    for now in range(300):
+        timestamps = chance.sample(range(30), chance.randrange(5))
+        expiry = chance.choice([None, now + 1 + chance.randrange(40), now + 20])
+        if chance.random() < 0.2:
+            series.remove(timestamps)
+            for timestamp in timestamps:
+                expected.pop(timestamp, None)
+        else:
+            series.put({timestamp: b"%d" % now for timestamp in timestamps}, expiry)
+            expected |= {timestamp: (b"%d" % now, expiry) for timestamp in timestamps}
+        if series.expiry is not None and series.expiry <= now:
+            assert series.drop_expired(now) == bool(len(series))
+            expected = {
+                timestamp: entry
+                for timestamp, entry in expected.items()
+                if entry[1] is None or entry[1] > now
+            }
+        made = SeriesValue(expected)
+        assert series.content() == made.content()
+        assert (series.expiry, series.size, series.order) == (made.expiry, made.size, made.order)
+
+
+def test_many_entries_expire_and_are_replaced_in_one_pass(
+    client: Connection, clock: ManualClock
+) -> None:
+    """The time does not grow with the square of their number."""
+    half = range(30_000)
+    client("TSADD", "ts", *entry_words(half), "EXPIRE_IN", 10)
+    client("TSADD", "ts", *entry_words(range(30_000, 60_000)), "EXPIRE_IN", 20)
+    start = time.monotonic()
+    client("TSADD", "ts", *entry_words(half), "EXPIRE_IN", 10)
+    clock.advance(11)
+    assert client("TSCARD", "ts") == 30_000
+    clock.advance(10)
+    assert client("TSCARD", "ts") == 0
+
+    assert time.monotonic() - start < 5
 
 
 def test_an_entry_writes_itself_alone(client: Connection, store: Store) -> None:
