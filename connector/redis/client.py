@@ -153,7 +153,9 @@ class Client(asyncio.Protocol):
         session, keyspace = self._session, self._service.keyspace
         if session is None:
             return
-        keyspace.refresh()
+        # While commits are made, the server looks from time to time: they would double the cost.
+        if not (keyspace.has_changes or keyspace.is_committing):
+            keyspace.refresh()
         waits = self._commits.waits
         while self._requests and self._may_run(session):
             keyspace.uncommitted = 0

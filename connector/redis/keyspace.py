@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -125,6 +125,7 @@ class Keyspace:
     def note_change(self, database_key: _DatabaseKey) -> None:
         """Take the value at a key into the open batch."""
         self._open[database_key] = None
+        self._open_whole.written.add(database_key[0])
         self._open_whole.deleted.discard(database_key[0])
         self.changes += 1
         self.uncommitted = self._number
@@ -311,24 +312,28 @@ class Keyspace:
         self.settle()
         self._open, self._open_whole = {}, WholeDatabases()
         self._number += 1
-        self._drop_values()
+        self._values.clear()
+        self._bytes = 0
+        self._note_foreign_changes(range(DATABASES))
         return self._number - 1
 
     def refresh(self) -> None:
-        """Forget the values in memory if another writer changed the tables.
+        """Forget the values of databases whose tables another writer changed.
 
-        Does nothing while something is to be committed, or if the store cannot be looked at: then
-        the reads that follow say why.
+        Databases of which something is to be committed are left out: their commit is refused if
+        another writer changed them. Does nothing if the store cannot be looked at: the reads that
+        follow say why.
         """
-        if self.has_changes or self._is_sealed:
-            return
         try:
-            is_changed = self.tables.refresh()
+            changed = self.tables.refresh(self._open_whole.numbers | self._sealed_whole.numbers)
         except errors.RelstateError as error:
             _logger.warning("cannot look for changes of the tables: %s", error)
             return
-        if is_changed:
-            self._drop_values()
+        if changed:
+            for database_key in list(self._values):
+                if database_key[0] in changed:
+                    self._drop(database_key)
+            self._note_foreign_changes(changed)
 
     def drop_committed(self) -> None:
         """Forget the values that are as the tables had them, and look at the tables again."""
@@ -336,7 +341,7 @@ class Keyspace:
         for database_key in list(self._values):
             if database_key not in self._open and database_key not in self._sealed:
                 self._drop(database_key)
-        self._note_foreign_changes()
+        self._note_foreign_changes(range(DATABASES))
 
     def rebase(self, batch: Batch) -> None:
         """Put the sealed batch and the open one over what another writer committed.
@@ -369,19 +374,18 @@ class Keyspace:
         self._drop(database_key)
         self._keep(database_key, current)
 
-    def _drop_values(self) -> None:
-        self._values.clear()
-        self._bytes = 0
-        self._note_foreign_changes()
+    def _note_foreign_changes(self, numbers: Collection[int]) -> None:
+        """Forget what is known of the keys of some databases: another writer may have changed any.
 
-    def _note_foreign_changes(self) -> None:
-        """Forget what is known of all keys: another writer may have changed any."""
+        When keys of others expire is forgotten too, and read again.
+        """
         self.expiries = Expiries(self.tables, self.uncommitted_expiries)
-        for database in self.databases:
-            database.size = None
-        for watchers in self.watchers.values():
-            for watcher in watchers:
-                watcher.note_change()
+        for number in numbers:
+            self.databases[number].size = None
+        for database_key, watchers in self.watchers.items():
+            if database_key[0] in numbers:
+                for watcher in watchers:
+                    watcher.note_change()
 
 
 def _add_change(changes: DatabaseChanges, key: bytes, value: Value | None) -> None:

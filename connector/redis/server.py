@@ -102,11 +102,11 @@ class Server:
             await asyncio.sleep(_EXPIRY_PAUSE)
 
     def expire_due(self) -> None:
-        """Delete keys that have expired."""
+        """Look for other writers' changes, and delete keys that have expired."""
         keyspace = self.service.keyspace
+        keyspace.refresh()
         if self.service.write_error is not None:
             return
-        keyspace.refresh()
         for number, key in keyspace.expiries.due(keyspace.now()):
             keyspace.databases[number].get(key)
         self.committer.wake()

@@ -22,7 +22,7 @@ Does not know: commands, memory.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -107,14 +107,23 @@ class DatabaseChanges:
 
 @dataclass(slots=True)
 class WholeDatabases:
-    """Numbers of databases that were emptied, created, or deleted, which empties them too."""
+    """Numbers of databases that were emptied, created, or deleted, which empties them too.
 
+    ``written``: those of which keys were changed.
+    """
+
+    written: set[int] = field(default_factory=set)
     flushed: set[int] = field(default_factory=set)
     created: set[int] = field(default_factory=set)
     deleted: set[int] = field(default_factory=set)
 
     def __bool__(self) -> bool:
         return bool(self.flushed or self.created)
+
+    @property
+    def numbers(self) -> set[int]:
+        """All of them."""
+        return self.written | self.flushed | self.created
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +144,7 @@ class StoredTables:
         """SchemaError if a table of such a name has other columns."""
         self._store = store
         self._tables: dict[int, Table] = {}
-        self._seen: dict[int, int] = {}
+        self._seen = [0] * DATABASES
         """By database the epoch up to which other writers' changes of its table are known."""
         self._grown: frozenset[int] = frozenset()
         """The ids of the tables whose files may have to be merged."""
@@ -154,22 +163,30 @@ class StoredTables:
             )
         self._tables[number] = table
 
-    def refresh(self) -> bool:
-        """Return whether another writer changed a table since this was last asked."""
+    def refresh(self, excluded: Collection[int] = ()) -> set[int]:
+        """Return the databases whose tables another writer changed since this was last asked.
+
+        Those excluded are not looked at. All that is being committed must be excluded while
+        `commit` runs.
+        """
+        changed: set[int] = set()
         state = self._store.state
         if state.epoch == self._looked_at:
-            return False
-        is_changed = any(
-            state.table(table_name(number)).data_epoch > seen for number, seen in self._seen.items()
-        )
+            return changed
         names = set(state.table_names())
-        for number in range(DATABASES):
-            if number not in self._tables and table_name(number) in names:
+        numbers = [number for number in range(DATABASES) if number not in excluded]
+        for number in numbers:
+            name = table_name(number)
+            if number in self._tables:
+                if state.table(name).data_epoch > self._seen[number]:
+                    changed.add(number)
+            elif name in names:
                 self._open(number)
-                is_changed = True
-        self._seen = dict.fromkeys(self._tables, state.epoch)
-        self._looked_at = state.epoch
-        return is_changed
+                changed.add(number)
+        for number in numbers:
+            self._seen[number] = state.epoch
+        self._looked_at = min(self._seen)
+        return changed
 
     def read(self, number: int, key: bytes) -> Value | None:
         """Return what is at a key of a database; None if nothing is."""
@@ -224,8 +241,6 @@ class StoredTables:
         for number in batch.databases:
             if number not in self._tables:
                 self._open(number)
-                # Another writer may have created and filled it since.
-                self._seen[number] = self._looked_at
         started = store.environment.now()
         targets = {
             number: store.jobs.write_target(table_name(number)) for number in batch.databases
@@ -264,7 +279,8 @@ class StoredTables:
             store.jobs.discard(segments)
             raise
         self._grown |= grown
-        self._seen.update(dict.fromkeys(batch.databases, done.epoch))
+        for number in batch.databases:
+            self._seen[number] = done.epoch
         for number, changes in batch.databases.items():
             if changes.is_deleted:
                 self._drop(number)
@@ -282,7 +298,7 @@ class StoredTables:
         except errors.RelstateError as error:
             _logger.warning("the table of database %d cannot be dropped: %s", number, error)
         else:
-            del self._tables[number], self._seen[number]
+            del self._tables[number]
 
     def readers(self, number: int) -> list[str]:
         """Return the names of the views that read the table of a database."""

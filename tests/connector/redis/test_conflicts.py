@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from relstate.connector.redis.settings import Settings
+from relstate.connector.redis.settings import Fsync, Settings
+from relstate.connector.redis.tables import create_table
 from relstate.storage import Store
 from relstate.storage.errors import FilesystemError
 from support.clock import ManualClock
@@ -179,7 +180,7 @@ def test_a_failed_look_at_the_store_after_a_conflict_is_repeated(
     tables = server.server.service.keyspace.tables
     refresh = tables.refresh
 
-    def fail() -> bool:
+    def fail(*_: object) -> set[int]:
         monkeypatch.setattr(tables, "refresh", refresh)
         raise FilesystemError("the disk is away")
 
@@ -276,6 +277,63 @@ def test_answered_changes_stay_although_the_commit_before_fails(
         for _ in range(2):
             assert client("MGET", "n", "b") == [b"2", b"x"]
             server.forget()
+
+
+@pytest.mark.parametrize("appendfsync", ["everysec", "always"])
+@pytest.mark.usefixtures("urgent")
+def test_changes_of_other_databases_are_seen_during_a_commit(
+    store: Store, appendfsync: Fsync
+) -> None:
+    """What another writer changed in the database being written is met by its commit."""
+    with served(store, Settings(appendfsync=appendfsync)) as server:
+        client, reader = server.connect(), server.connect()
+        client("HSET", "h", "a", "1")
+        reader.pipeline([["SELECT", 1], ["SET", "s", "1"]])
+        server.settle()
+        replies: list[Any] = []
+
+        def write() -> None:
+            write_hash(store, a="theirs")
+            store.write("redis_1", [{"key": b"s", "type": "string", "value": b"theirs"}])
+            reader("WATCH", "none")
+            server.run(server.server.expire_due)
+            replies.extend(reader.pipeline([["MULTI"], ["GET", "s"], ["EXEC"], ["GET", "s"]]))
+
+        before_next_commit(server, write)
+        reply = client("HSET", "h", "b", "mine")
+        server.settle()
+
+        assert replies == [b"OK", b"QUEUED", None, b"theirs"]
+        if appendfsync == "always":
+            assert str(reply).startswith("TRYAGAIN")
+            assert client("HSET", "h", "b", "mine") == 1
+        for _ in range(2):
+            assert fields(client) == {b"a": b"theirs", b"b": b"mine"}
+            server.forget()
+
+
+def test_changes_of_other_databases_are_seen_before_a_commit(
+    server: Served, client: Connection, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also tables that another writer creates; in the database being written nothing is lost."""
+    monkeypatch.setattr("relstate.connector.redis.committer._SECOND", 600.0)
+    client("SELECT", 3)
+    client("SET", "mine", "x")
+    reader = server.connect()
+    reader("SELECT", 5)
+    assert reader("DBSIZE") == 0
+    for number in (3, 5):
+        create_table(store, number)
+        store.write(f"redis_{number}", [{"key": b"theirs", "type": "string", "value": b"x"}])
+    server.run(server.server.expire_due)
+
+    assert reader("DBSIZE") == 1
+    assert reader("GET", "theirs") == b"x"
+    assert server.server.service.keyspace.has_changes
+    monkeypatch.setattr("relstate.connector.redis.committer._SECOND", 0.01)
+    server.run(server.server.committer._hurry.set)
+    server.forget()
+    assert client("MGET", "mine", "theirs") == [b"x", b"x"]
 
 
 def test_a_server_ends_although_commits_fail(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

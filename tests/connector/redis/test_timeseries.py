@@ -141,8 +141,8 @@ def test_a_series_expires_with_its_next_entry(seed: int) -> None:
             for timestamp in timestamps:
                 expected.pop(timestamp, None)
         else:
-            series.put({timestamp: b"%d" % now for timestamp in timestamps}, expiry)
-            expected |= {timestamp: (b"%d" % now, expiry) for timestamp in timestamps}
+            series.put(dict.fromkeys(timestamps, b"%d" % now), expiry)
+            expected |= dict.fromkeys(timestamps, (b"%d" % now, expiry))
         if series.expiry is not None and series.expiry <= now:
             assert series.drop_expired(now) == bool(len(series))
             expected = {
