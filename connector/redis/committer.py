@@ -31,6 +31,8 @@ _MOMENT = 0.0005
 _GATHERING = 0.2
 # Under `everysec` so many changes are not kept waiting.
 _MOST_CHANGES = 50_000
+# A merge reads a few megabytes at most; the end of the server does not wait longer for it.
+_MOST_MERGE_SECONDS = 10.0
 _MISCONF = (
     "Errors writing to the AOF file: relstate could not commit, and tries again every second; see "
     "its log"
@@ -100,12 +102,22 @@ class Committer:
         if self._task is not None:
             await asyncio.wait([self._task])
         self._thread.shutdown()
-        self._compactor.shutdown()
+        await self._finish_merge()
         if self._keyspace.has_changes or self._keyspace.is_committing:
             raise errors.FilesystemError(
                 f"{self._keyspace.uncommitted_keys} keys were changed and could not be committed: "
                 "their last changes are lost; the log says why"
             )
+
+    async def _finish_merge(self) -> None:
+        """Wait for the merge under way, up to a limit: a store is whole without it."""
+        if self._compaction is not None and not self._compaction.done():
+            await asyncio.wait([self._compaction], timeout=_MOST_MERGE_SECONDS)
+            if self._compaction.cancel():
+                _logger.warning(
+                    "files were still being merged %s s after the last commit", _MOST_MERGE_SECONDS
+                )
+        self._compactor.shutdown(wait=False)
 
     async def _run(self) -> None:
         """Commit until there is nothing to commit."""

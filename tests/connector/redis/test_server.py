@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
+import time
 from typing import Any
 
 import hiredis
@@ -392,4 +391,38 @@ def test_clients_that_were_answered_share_the_next_commit(
     assert sorted(replies) == list(range(1, 201))
     # Ten, and some at the start and the end; in turns with the first client they would be twenty.
     commits = [entry for entry in store.history() if entry.epoch > before]
-    assert sum(entry.operation == "redis" for entry in commits) <= 15
+    assert sum(entry.operation == "redis" for entry in commits) <= 12
+
+
+@pytest.mark.parametrize("is_endless", [False, True])
+def test_the_end_of_a_server_waits_for_a_merge_without_holding_up_others(
+    store: Store, monkeypatch: pytest.MonkeyPatch, *, is_endless: bool
+) -> None:
+    """It waits until a limit."""
+    server = Served(store)
+    is_merging, is_over = threading.Event(), threading.Event()
+
+    def compact() -> None:
+        is_merging.set()
+        is_over.wait(10)
+
+    monkeypatch.setattr(server.server.service.keyspace.tables, "compact", compact)
+    if is_endless:
+        monkeypatch.setattr("relstate.connector.redis.committer._MOST_MERGE_SECONDS", 0.01)
+    server.connect()("SET", "a", "x")
+    assert is_merging.wait(10)
+    stopped = threading.Thread(target=server.stop)
+    start = time.monotonic()
+    stopped.start()
+    try:
+        if is_endless:
+            stopped.join(5)
+            assert not stopped.is_alive()
+        else:
+            server.wait_until(lambda: server.server.committer._is_finishing)
+            server.run(lambda: None)
+            assert time.monotonic() - start < 5
+            assert stopped.is_alive()
+    finally:
+        is_over.set()
+        stopped.join()
