@@ -140,7 +140,7 @@ def _error_bytes(message: str) -> bytes:
     return b"-%b\r\n" % line.encode("utf-8", "surrogateescape")
 
 
-_ESCAPES = {
+_SHOWN = {byte: f"\\x{byte:02x}" for byte in range(256) if not 32 <= byte < 127} | {
     ord("\\"): "\\\\",
     ord('"'): '\\"',
     ord("\n"): "\\n",
@@ -153,10 +153,7 @@ _ESCAPES = {
 
 def quote(data: bytes) -> str:
     """Return bytes in quotes, in ASCII, as Redis shows them."""
-    shown = (
-        _ESCAPES.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\x{byte:02x}") for byte in data
-    )
-    return f'"{"".join(shown)}"'
+    return f'"{data.decode("latin-1").translate(_SHOWN)}"'
 
 
 def format_double(number: float) -> bytes:

@@ -26,6 +26,9 @@ _WHILE_SUBSCRIBED = frozenset(
 )
 _MOST_SHOWN = 128
 _ARGUMENT_BYTES = 50
+# So many words of a request, and bytes of a word, are shown to monitors.
+_MOST_MONITORED = 1000
+_MOST_WORD_BYTES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +140,7 @@ class Session:
         """Send a request that was run to the clients that have sent MONITOR."""
         time = self.service.keyspace.environment.now()
         moment = f"{time // 1_000_000}.{time % 1_000_000:06}"
-        words = " ".join(map(quote, _without_passwords(args)))
+        words = " ".join(map(quote, _shortened(_without_passwords(args))))
         line = Simple(f"{moment} [{self.database.number} {self.address}] {words}".encode())
         for monitor in list(self.service.monitors):
             monitor.deliver(line)
@@ -213,15 +216,25 @@ class Session:
 
 
 def _without_passwords(args: Arguments) -> Arguments:
-    """Return the words of a request with others in place of the passwords."""
-    name, hidden = args[0].upper(), b"(redacted)"
-    if name == b"AUTH":
-        return [args[0], *[hidden] * (len(args) - 1)]
-    options = [word.upper() for word in args[2:]]
-    if name == b"HELLO" and b"AUTH" in options:
-        start = options.index(b"AUTH") + 3
-        return [*args[:start], *[hidden] * len(args[start : start + 2]), *args[start + 2 :]]
+    """Return the words of a request with others in place of all that may be passwords."""
+    words = [word.upper() for word in args[:_MOST_MONITORED]]
+    if words[0] in (b"AUTH", b"HELLO") and b"AUTH" in words:
+        shown = words.index(b"AUTH") + 1
+        return [*args[:shown], *[b"(redacted)"] * (len(args) - shown)]
     return args
+
+
+def _shortened(args: Arguments) -> Arguments:
+    """Return the words of a request without the end of long ones, and of many."""
+    words = [
+        word
+        if len(word) <= _MOST_WORD_BYTES
+        else b"%b... (%d more bytes)" % (word[:_MOST_WORD_BYTES], len(word) - _MOST_WORD_BYTES)
+        for word in args[:_MOST_MONITORED]
+    ]
+    if len(args) > _MOST_MONITORED:
+        words.append(b"... (%d more arguments)" % (len(args) - _MOST_MONITORED))
+    return words
 
 
 def _unknown_error(args: Arguments) -> CommandError:

@@ -154,6 +154,45 @@ def test_a_monitor_sees_what_all_clients_send(server: Served, client: Connection
         assert shown == f"[3 {host}:{port}] {words}"
 
 
+@pytest.mark.parametrize(
+    ("request_text", "shown"),
+    [
+        ("HELLO 3 SETNAME auth AUTH default secret", '"HELLO" "3" "SETNAME" "auth"'),
+        ("HELLO 3 AUTH default wrong AUTH default secret", '"HELLO" "3" "AUTH"'),
+        ("HELLO 3 auth secret", '"HELLO" "3" "auth"'),
+        ("hello AUTH default secret", '"hello" "AUTH"'),
+        ("auth secret", '"auth"'),
+        ("AUTH default secret", '"AUTH"'),
+        ("AUTH a b secret", '"AUTH"'),
+    ],
+)
+def test_a_monitor_sees_no_passwords(
+    server: Served, client: Connection, request_text: str, shown: str
+) -> None:
+    """Whatever may be one is hidden, also in a request that is wrong."""
+    monitor = server.connect()
+    monitor("MONITOR")
+    client(*request_text.split())
+
+    line = monitor.reply().decode().partition("] ")[2]
+    hidden = len(request_text.split()) - len(shown.split())
+    assert line == shown + ' "(redacted)"' * hidden
+
+
+def test_a_monitor_sees_the_beginning_of_long_requests(server: Served, client: Connection) -> None:
+    """Clients do not wait until megabytes are shown."""
+    monitor = server.connect()
+    monitor("MONITOR")
+    client("SET", "a", b"\0" * 5000)
+    client("MSET", *range(3000))
+
+    _, _, word = monitor.reply().decode().rpartition(' "\\')
+    assert "\\" + word == "\\x00" * 1000 + '... (4000 more bytes)"'
+    words = monitor.reply().decode().partition("] ")[2]
+    assert words.startswith('"MSET" "0" "1" ')
+    assert words.endswith('"998" "... (2001 more arguments)"')
+
+
 def test_a_monitor_ends(server: Served, client: Connection) -> None:
     """With RESET, or when it has gone; meanwhile it asks for no keys."""
     monitor, other = server.connect(), server.connect()
