@@ -44,10 +44,10 @@ _MOST_CHOSEN_BYTES = 256 << 20
 
 
 class Watcher(Protocol):
-    """Who is told that a watched key has changed."""
+    """A client that watches keys."""
 
     def note_change(self) -> None:
-        """Take notice."""
+        """Record that a watched key has changed."""
 
 
 class Keyspace:

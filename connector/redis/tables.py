@@ -2,8 +2,8 @@
 
     key     BINARY, the primary key
     type    STRING: string, hash, set, zset, list or timeseries
-    expiry  TIMESTAMP: from when on the key is not there; NULL for never; of a time series, when the
-            next of its entries expires
+    expiry  TIMESTAMP: when the key expires; NULL: never; for a time series, when its next entry
+            expires
     value   BINARY: a string
     fields  MAP<BINARY, BINARY>: of a hash
     members MAP<BINARY, BOOLEAN>: of a set, each with true
