@@ -18,7 +18,7 @@ from .command import (
     parse_integer,
     store_error,
 )
-from .keyspace import Database
+from .database import Database
 from .lists import move_item, parse_end, pop_items
 from .replies import NO_ARRAY, CommandError, Reply
 from .sets import NUMBER_OF_KEYS

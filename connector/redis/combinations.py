@@ -12,7 +12,7 @@ from .command import (
     parse_float,
     parse_integer,
 )
-from .keyspace import WRONG_TYPE, Database
+from .database import WRONG_TYPE, Database
 from .replies import CommandError, Reply
 from .sets import parse_limit
 from .sorted_sets import elements_reply, store_scores

@@ -15,7 +15,7 @@ import numpy as np
 
 from relstate.storage import errors
 
-from .keyspace import Database
+from .database import Database
 from .replies import CommandError, Reply
 
 _logger = logging.getLogger(__name__)

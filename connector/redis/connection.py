@@ -29,7 +29,7 @@ def _select(session: Session, args: Arguments) -> Reply:
     number = parse_integer(args[1])
     if not 0 <= number < DATABASES:
         raise CommandError("ERR DB index is out of range")
-    session.database = session.service.keyspace.databases[number]
+    session.database = session.service.databases[number]
     return OK
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .command import Arguments, Command, command
-from .keyspace import Database
+from .database import Database
 from .replies import OK, CommandError, Reply
 from .tables import DATABASES
 

@@ -16,7 +16,7 @@ from .command import (
     parse_long_double,
     parse_random_count,
 )
-from .keyspace import Database, check_name
+from .database import Database, check_name
 from .replies import OK, CommandError, Pairs, Reply
 from .values import HashValue
 

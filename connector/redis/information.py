@@ -176,7 +176,7 @@ def _sections(session: Session) -> dict[str, dict[str, object]]:
     keyspace, settings = service.keyspace, service.settings
     databases: dict[str, object] = {
         f"db{database.number}": f"keys={count},expires=0,avg_ttl=0"
-        for database in keyspace.databases
+        for database in service.databases
         if (count := database.count())
     }
     return {

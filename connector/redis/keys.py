@@ -11,7 +11,7 @@ from .command import (
     glob,
     parse_integer,
 )
-from .keyspace import WRONG_TYPE, Database
+from .database import WRONG_TYPE, Database
 from .replies import OK, CommandError, Reply, Simple
 from .tables import DATABASES
 from .values import SeriesValue, Value
@@ -79,7 +79,7 @@ def _copy(db: Database, args: Arguments) -> Reply:
         else:
             raise CommandError(SYNTAX)
         index += 1
-    if target is db and args[1] == args[2]:
+    if target.number == db.number and args[1] == args[2]:
         raise CommandError("ERR source and destination objects are the same")
     value = db.get(args[1])
     if value is None or (target.get(args[2]) is not None and not replaces):
@@ -90,7 +90,7 @@ def _copy(db: Database, args: Arguments) -> Reply:
 
 def _move(db: Database, args: Arguments) -> Reply:
     target = _database(db, args[2])
-    if target is db:
+    if target.number == db.number:
         raise CommandError("ERR source and destination objects are the same")
     value = db.get(args[1])
     if value is None or target.get(args[1]) is not None:
@@ -104,7 +104,7 @@ def _database(db: Database, data: bytes) -> Database:
     number = parse_integer(data)
     if not 0 <= number < DATABASES:
         raise CommandError("ERR DB index is out of range")
-    return db.keyspace.databases[number]
+    return Database(db.keyspace, number)
 
 
 # Expiry

@@ -14,33 +14,23 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from relstate.storage import Environment, errors
 
 from .expiries import Expiries
 from .rebase import rebase_changes, rebase_value
 from .replies import CommandError
-from .tables import (
-    DATABASES,
-    MOST_NAME_BYTES,
-    Batch,
-    DatabaseChanges,
-    StoredTables,
-    WholeDatabases,
-)
-from .values import MappedValue, StringValue, Value
+from .tables import DATABASES, Batch, DatabaseChanges, StoredTables, WholeDatabases
+from .values import Value
 
 _logger = logging.getLogger(__name__)
 
-_Kind = TypeVar("_Kind", bound=Value)
 _DatabaseKey = tuple[int, bytes]
-WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
 # A key that is known not to be there.
 _ABSENT_BYTES = 100
-_MOST_CHOSEN_BYTES = 256 << 20
 
 
 class Watcher(Protocol):
@@ -54,11 +44,15 @@ class Keyspace:
     """All databases of a server. For one thread, but for `StoredTables.commit`."""
 
     def __init__(self, tables: StoredTables, environment: Environment, most_bytes: int) -> None:
-        """``most_bytes``: about how much memory values may take that are not to be committed."""
+        """``most_bytes``: about how much memory values may take that are not to be committed.
+
+        ``counts``: the number of keys of each database, with those that have expired and are not
+        removed yet; None where they were not counted.
+        """
         self.tables = tables
         self.environment = environment
         self.most_bytes = most_bytes
-        self.databases = [Database(self, number) for number in range(DATABASES)]
+        self.counts: list[int | None] = [None] * DATABASES
         self.expiries = Expiries(tables, self.uncommitted_expiries)
         self.uncommitted = 0
         self.answered = 0
@@ -136,7 +130,6 @@ class Keyspace:
 
     def flush(self, number: int) -> None:
         """Remove all keys of a database."""
-        database = self.databases[number]
         for database_key in [
             database_key for database_key in self.watchers if database_key[0] == number
         ]:
@@ -151,7 +144,7 @@ class Keyspace:
         self._open_whole.flushed.add(number)
         self.changes += 1
         self.uncommitted = self._number
-        database.size = 0
+        self.counts[number] = 0
 
     def create(self, number: int) -> None:
         """Create the table of a database."""
@@ -229,6 +222,13 @@ class Keyspace:
                 continue
             if vnode is None or self._vnode_of(number, key) == vnode:
                 yield key, value.expiry
+
+    def count(self, number: int) -> int:
+        """Return the number of keys of a database: see ``counts``."""
+        count = self.counts[number]
+        if count is None:
+            count = self.counts[number] = sum(1 for _ in self.entries(number))
+        return count
 
     def uncommitted_expiries(self) -> Iterator[tuple[int, int, bytes]]:
         """Yield the expiries that are not committed, with the databases and keys."""
@@ -381,7 +381,7 @@ class Keyspace:
         """
         self.expiries = Expiries(self.tables, self.uncommitted_expiries)
         for number in numbers:
-            self.databases[number].size = None
+            self.counts[number] = None
         for database_key, watchers in self.watchers.items():
             if database_key[0] in numbers:
                 for watcher in watchers:
@@ -401,122 +401,3 @@ def _add_change(changes: DatabaseChanges, key: bytes, value: Value | None) -> No
         if value.changed:
             changes.parts.setdefault(value.kind, []).append((key, value.changed_parts()))
     value.written()
-
-
-class Database:
-    """One database, as commands see it: keys that have expired are not there."""
-
-    def __init__(self, keyspace: Keyspace, number: int) -> None:
-        self.keyspace = keyspace
-        self.number = number
-        self.size: int | None = None
-
-    def now(self) -> int:
-        """Return the time in milliseconds since 1970."""
-        return self.keyspace.now()
-
-    def get(self, key: bytes) -> Value | None:
-        """Return what is at a key; None if nothing is. What has expired is removed."""
-        value = self.keyspace.value((self.number, key))
-        if value is not None and value.expiry is not None and value.expiry <= self.now():
-            if not value.drop_expired(self.now()):
-                self.remove(key)
-                return None
-            self.save(key, value)
-        return value
-
-    def find(self, key: bytes, kind: type[_Kind]) -> _Kind | None:
-        """Return the value of a type that is at a key; None if nothing is. WRONGTYPE."""
-        value = self.get(key)
-        if value is None or isinstance(value, kind):
-            return value
-        raise CommandError(WRONG_TYPE)
-
-    def remove_items(self, key: bytes, value: MappedValue | None, names: list[bytes]) -> int:
-        """Remove items of the collection at a key, and return how many were there."""
-        removed = 0 if value is None else sum(map(value.remove, names))
-        if value is not None and removed:
-            self.save(key, value)
-        return removed
-
-    def string(self, key: bytes) -> bytes | None:
-        """Return the string at a key; None if nothing is. WRONGTYPE."""
-        value = self.find(key, StringValue)
-        return None if value is None else value.data
-
-    def put(self, key: bytes, value: Value) -> None:
-        """Let a new value be at a key, whatever was there; its expiry comes with it."""
-        value.is_whole = True
-        if self.size is not None and self.get(key) is None:
-            self.size += 1
-        self.keyspace.put((self.number, key), value)
-        if value.expiry is not None:
-            self.keyspace.expiries.add(value.expiry, self.number, key)
-
-    def remove(self, key: bytes) -> None:
-        """Remove a key that is there."""
-        if self.size is not None:
-            self.size -= 1
-        self.keyspace.put((self.number, key), None)
-
-    def expire(self, key: bytes, value: Value, expiry: int | None) -> None:
-        """Set when the value at a key expires."""
-        value.expiry = expiry
-        value.expiry_changed = True
-        self.keyspace.note_change((self.number, key))
-        if expiry is not None:
-            self.keyspace.expiries.add(expiry, self.number, key)
-
-    def save(self, key: bytes, value: Value) -> None:
-        """Record that the collection at a key, or a new one, was changed.
-
-        An empty one is removed. One that left memory while the command read another is put back.
-        """
-        database_key = (self.number, key)
-        current = self.keyspace.value(database_key)
-        if not len(value):
-            if current is not None:
-                self.remove(key)
-        elif current is not value:
-            self.put(key, value)
-        else:
-            self.keyspace.recount(value)
-            self.keyspace.note_change(database_key)
-            if value.expiry_changed and value.expiry is not None:
-                self.keyspace.expiries.add(value.expiry, *database_key)
-
-    def choose(self, items: Sequence[bytes], count: int) -> list[bytes]:
-        """Return some of the items at random: distinct ones, or ``-count`` ones with repetition.
-
-        CommandError if these would take too much memory.
-        """
-        random_below = self.keyspace.random_below
-        if not items:
-            return []
-        if count < 0:
-            if -count * (_ABSENT_BYTES + max(map(len, items))) > _MOST_CHOSEN_BYTES:
-                raise CommandError(
-                    f"ERR value is out of range: {-count} elements take more than "
-                    f"{_MOST_CHOSEN_BYTES} bytes"
-                )
-            return [items[random_below(len(items))] for _ in range(-count)]
-        rest = list(items)
-        count = min(count, len(rest))
-        for index in range(count):
-            chosen = index + random_below(len(rest) - index)
-            rest[index], rest[chosen] = rest[chosen], rest[index]
-        return rest[:count]
-
-    def count(self) -> int:
-        """Return the number of keys, with those that have expired and are not removed yet."""
-        if self.size is None:
-            self.size = sum(1 for _ in self.keyspace.entries(self.number))
-        return self.size
-
-
-def check_name(name: bytes) -> None:
-    """Raise CommandError for a field or member that is too long for a document table."""
-    if len(name) > MOST_NAME_BYTES:
-        raise CommandError(
-            f"ERR a field or member of {len(name)} bytes; relstate takes {MOST_NAME_BYTES} at most"
-        )

@@ -12,7 +12,7 @@ from .command import (
     parse_integer,
     range_of,
 )
-from .keyspace import Database
+from .database import Database
 from .replies import NO_ARRAY, OK, CommandError, Reply
 from .values import ListValue
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .command import SYNTAX, Arguments, Command, command, glob, parse_integer
-from .keyspace import Database
+from .database import Database
 from .replies import CommandError, Reply, format_double
 from .values import HashValue, MappedValue, SetValue, SortedSetValue
 

@@ -108,7 +108,7 @@ class Server:
         if self.service.write_error is not None:
             return
         for number, key in keyspace.expiries.due(keyspace.now()):
-            keyspace.databases[number].get(key)
+            self.service.databases[number].get(key)
         self.committer.wake()
 
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from .database import Database
 from .keyspace import Keyspace
 from .replies import Reply
 from .settings import Settings
+from .tables import DATABASES
 from .waiting import WaitingList
 
 
@@ -58,6 +60,7 @@ class Service:
 
     def __init__(self, keyspace: Keyspace, settings: Settings) -> None:
         self.keyspace = keyspace
+        self.databases = [Database(keyspace, number) for number in range(DATABASES)]
         self.settings = settings
         self.sessions: dict[int, Connected] = {}
         self.channels, self.patterns = Subscribers(), Subscribers()

@@ -12,7 +12,7 @@ from relstate.storage import errors
 
 from .command import Arguments, Command, arity_error, fits_arity, store_error
 from .commands import COMMANDS
-from .keyspace import Database
+from .database import Database
 from .replies import QUEUED, RESP2, CommandError, Reply, Simple, quote
 from .service import Service
 
@@ -72,7 +72,7 @@ class Session:
 
     def reset(self) -> None:
         """Be as a client that has just connected."""
-        self.database: Database = self.service.keyspace.databases[0]
+        self.database: Database = self.service.databases[0]
         self.is_authenticated = self.service.settings.requirepass is None
         self.queue: list[Queued] | None = None
         self.queued_bytes = 0

@@ -13,7 +13,7 @@ from .command import (
     parse_integer,
     parse_random_count,
 )
-from .keyspace import Database, check_name
+from .database import Database, check_name
 from .replies import CommandError, Reply
 from .values import SetValue
 

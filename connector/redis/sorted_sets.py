@@ -15,7 +15,7 @@ from .command import (
     parse_integer,
     parse_random_count,
 )
-from .keyspace import Database, check_name
+from .database import Database, check_name
 from .replies import CommandError, Pairs, Reply
 from .score_range import MemberRange, Range, RankRange, Scored, ScoreRange
 from .values import SortedSetValue

@@ -18,7 +18,7 @@ from .command import (
     parse_integer,
     parse_long_double,
 )
-from .keyspace import Database
+from .database import Database
 from .replies import OK, CommandError, Reply
 from .values import StringValue, Value
 

@@ -14,7 +14,7 @@ from .command import (
     expiry_of,
     parse_integer,
 )
-from .keyspace import Database
+from .database import Database
 from .replies import OK, CommandError, Reply
 from .values import SeriesValue
 

@@ -47,7 +47,7 @@ def _exec(session: Session, _: Arguments) -> Reply:
 
 def _look_for_expired(session: Session) -> None:
     """Look at the watched keys, which removes those that have expired."""
-    databases = session.service.keyspace.databases
+    databases = session.service.databases
     for number, key in list(session.watched):
         databases[number].get(key)
 

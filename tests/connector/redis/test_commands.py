@@ -53,6 +53,8 @@ def test_command_tells_where_keys_are(client: Connection) -> None:
         ("HINCRBYFLOAT s f -inf", "ERR value is NaN or Infinity"),
         ("HINCRBYFLOAT h f 1", "ERR hash value is not a float"),
         ("HINCRBYFLOAT h i 1", "ERR increment would produce NaN or Infinity"),
+        ("MOVE s 0", "ERR source and destination objects are the same"),
+        ("COPY s s DB 0 REPLACE", "ERR source and destination objects are the same"),
     ],
 )
 def test_the_first_thing_that_is_wrong_is_the_error(

@@ -84,8 +84,7 @@ def test_a_transaction_runs_as_a_whole_or_not_at_all(store: Store) -> None:
         assert late.pipeline([["MULTI"], ["SET", "a", 1]]) == [b"OK", b"QUEUED"]
 
         def run_both() -> Any:
-            keyspace = server.server.service.keyspace
-            keyspace.databases[0].put(b"full", StringValue(b"x" * 60_000))
+            server.server.service.databases[0].put(b"full", StringValue(b"x" * 60_000))
             session = server.server.service.sessions[2]
             return session.execute([b"EXEC"])  # type: ignore[attr-defined]
 

@@ -139,7 +139,7 @@ def test_a_read_after_a_flush_waits_for_its_commit(server: Served, client: Conne
     def read() -> tuple[Any, int]:
         keyspace.flush(0)
         keyspace.uncommitted = 0
-        return keyspace.databases[0].get(b"a"), keyspace.uncommitted
+        return server.server.service.databases[0].get(b"a"), keyspace.uncommitted
 
     value, batch = server.run(read)
     assert value is None
