@@ -1,4 +1,4 @@
-"""What commands see: the values of all databases, in memory above the tables.
+"""The values of all databases, in memory above the tables.
 
 A value is read from its table when a command first asks for it, and stays in memory as long as
 there is room. What commands change is collected in the *open batch*; `seal` hands it over to be
