@@ -169,7 +169,7 @@ def test_many_entries_expire_and_are_replaced_in_one_pass(
     clock.advance(10)
     assert client("TSCARD", "ts") == 0
 
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 15
 
 
 def test_an_entry_writes_itself_alone(client: Connection, store: Store) -> None:
