@@ -135,8 +135,8 @@ class FromPlanner:
         correlated = [c for c in remaining if c not in own]
         if context.domain is not None:
             scope = context.scope(relation.items)
-            compared = [*conditions, *_inner_conditions(select)]
-            context.domain.note_comparisons(compared, relation, scope)
+            compared = [scope.resolve(c) for c in conditions if context.domain.is_read_in(c)]
+            context.domain.note_comparisons(compared, relation.node, relation.domain)
         return replace(relation, node=self.builder.filter(relation.node, own)), correlated
 
     def _plan_group(
@@ -155,6 +155,7 @@ class FromPlanner:
             joined = self._plan_lateral(relation, lateral, context)
             relation = replace(joined, domain=relation.domain)
             self.builder.remember_types(relation.node)
+            self._note_lateral_condition(relation, lateral, context)
         return relation, pending, context
 
     def _joined(
@@ -169,6 +170,7 @@ class FromPlanner:
 
         ``first``: None without a FROM. ``tree``: what the inputs and conditions are part of.
         """
+        written_first, written_steps = first, steps
         if context.domain is not None:
             first, steps, fields = join_domain_inputs(context.domain, tree, first, steps)
             context = replace(context, fields=fields)
@@ -178,7 +180,21 @@ class FromPlanner:
             self.builder.remember_types(relation.node)
         chain = JoinChain(self.builder, first, steps, context.scope, context.where_scope)
         relation, pending = chain.plan(where)
+        if context.domain is not None and written_first is not None:
+            written = replace(chain, first=written_first, steps=written_steps)
+            compared = written.inner_conditions()
+            context.domain.note_comparisons(compared, relation.node, context.fields)
         return replace(relation, domain=context.fields), pending, context
+
+    def _note_lateral_condition(
+        self, relation: Relation, tree: exp.Lateral, context: Context
+    ) -> None:
+        if context.domain is None or not has_join_condition(tree):
+            return
+        assert tree.parent is not None
+        scope = context.scope(relation.items)
+        compared = [scope.resolve(part) for part in conjuncts(tree.parent.args["on"])]
+        context.domain.note_comparisons(compared, relation.node, relation.domain)
 
     def _plan_lateral(self, relation: Relation, tree: exp.Lateral, context: Context) -> Relation:
         """Return rows with those that a generator makes of each."""
@@ -356,18 +372,6 @@ def _alias_of(tree: Tree) -> tuple[str | None, list[str]]:
     if alias is None:
         return None, []
     return alias.name or None, [name.name for name in alias.columns]
-
-
-def _inner_conditions(select: Tree) -> list[Tree]:
-    """Return the conditions after ON of the inner joins of a SELECT."""
-    inner = [
-        join.args["on"]
-        for join in select.args.get("joins") or ()
-        if join.args.get("on")
-        and not join.args.get("side")
-        and str(join.args.get("kind") or "").upper() in ("", "INNER")
-    ]
-    return [part for on in inner for part in conjuncts(on)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,6 +98,16 @@ class JoinChain:
             relation, pending = self._apply_conditions(relation, _without(pending, used))
         return relation, pending
 
+    def inner_conditions(self) -> list[Tree]:
+        """Return the conditions after ON of the inner joins, over fields."""
+        items, conditions = self.first.items, []
+        for step in self.steps:
+            if step.is_plain_inner:
+                scope = self.scope((*items, *step.relation.items))
+                conditions += [scope.resolve(condition) for condition in step.on]
+            items = _join_items(items, step)[0]
+        return conditions
+
     def _resolve_conditions(
         self, relation: Relation, joined_steps: int, where: Sequence[Tree], is_due: bool = True
     ) -> list[Tree]:

@@ -34,7 +34,7 @@ from ..plan.node import Names, Node, Order
 from ..plan.stateless import Project, Scan, ScanColumn
 from ..plan.topn import TopN
 from .builder import Builder, Item, Relation, field_title, has_subquery_call, pass_through_output
-from .expressions import unsupported_error
+from .expressions import function_name, unsupported_error
 from .group_by import plan_aggregate, plan_distinct, with_defaults
 from .grouping_sets import GroupBy, plan_group_by
 from .join_chain import JoinChain, JoinStep
@@ -56,14 +56,17 @@ class _ParameterFoundError(Exception):
 class Domain:
     """The distinct combinations of outer values; ``names``: a field for each parameter of outer.
 
-    ``cast_comparisons``: equalities in the subquery that Spark applies above a LIMIT.
+    ``equalities``: those of columns of one type in the subquery, by which Spark applies a LIMIT to
+    the rows of each combination; the position of the outer value, and a field.
+    ``other_equalities``: those that Spark may apply above a LIMIT, to which all rows are one set.
     """
 
     builder: Builder
     outer: Outer
     node: Node
     names: Names
-    cast_comparisons: list[Tree] = field(default_factory=list)
+    equalities: list[tuple[int, str]] = field(default_factory=list)
+    other_equalities: list[Tree] = field(default_factory=list)
 
     def is_read_in(self, tree: Tree) -> bool:
         """Return whether a part of a query may name one of the values."""
@@ -80,24 +83,61 @@ class Domain:
         )
         return Relation(Project(self.node, tuple(outputs)), (), domain=renamed)
 
-    def note_comparisons(
-        self, conditions: Sequence[Tree], relation: Relation, scope: Scope
-    ) -> None:
-        """Note the conditions of a WHERE over rows for which a LIMIT is not that of each row."""
-        for condition in filter(self.is_read_in, conditions):
-            resolved = scope.resolve(condition)
-            reads = columns_of(resolved)
-            if not reads.isdisjoint(relation.domain) and _compares_casts(resolved, relation):
-                self.cast_comparisons.append(condition)
+    def note_comparisons(self, conditions: Iterable[Tree], node: Node, fields: Names) -> None:
+        """Note the equalities of a filter with outer values: Spark may apply them above a LIMIT.
+
+        ``conditions``: of the rows of ``node``, whose ``fields`` have the outer values.
+        """
+        for condition in filter(_is_equality, conditions):
+            reads = columns_of(condition)
+            if reads.isdisjoint(fields) or reads <= set(fields):
+                continue
+            equality = self._column_equality(condition, node, fields)
+            if equality is None:
+                self.other_equalities.append(condition)
+            else:
+                self.equalities.append(equality)
+
+    def _column_equality(
+        self, condition: Tree, node: Node, fields: Names
+    ) -> tuple[int, str] | None:
+        """Return the outer column and the field of one type that ``=`` compares; None if none."""
+        if not isinstance(condition, exp.EQ):
+            return None
+        sides = [without_parentheses(side) for side in (condition.this, condition.expression)]
+        if not all(map(is_column, sides)):
+            return None
+        names = [side.name for side in sides]
+        inner = [name for name in names if name not in fields]
+        outer = [fields.index(name) for name in names if name in fields]
+        if len(inner) != 1 or node.type_of(names[0]) != node.type_of(names[1]):
+            return None
+        value = list(self.outer.parameters.values())[outer[0]]
+        return (outer[0], inner[0]) if is_column(value) else None
+
+    def forget_equalities(self, count: int) -> None:
+        """Forget all equalities but the first ones.
+
+        Those in an input of a set operation have no effect on a LIMIT around it.
+        """
+        del self.equalities[count:]
 
     def check_limit(self, tree: Tree) -> None:
         """Refuse a LIMIT that Spark does not apply to the rows of each combination."""
-        if self.cast_comparisons:
+        if self.other_equalities:
             raise unsupported_error(
                 "LIMIT in a subquery that compares a column with one of the query around it by "
-                "<=>, or by = of different types",
+                "<=>, by = of different types, or by = with an expression",
                 "Spark limits all of its rows then, not those of each row of the query: compare "
-                "columns of one type by =, CAST in a subquery in FROM",
+                "columns of one type by =, and compute their values in subqueries in FROM",
+                tree,
+            )
+        compared = [position for position, _ in set(self.equalities)]
+        if len(compared) > len(set(compared)):
+            raise unsupported_error(
+                "LIMIT in a subquery that compares several columns with one of the query around it",
+                "Spark limits the rows by one of them alone: compare the others with that one, as "
+                "in b.x = a.x AND b.y = b.x",
                 tree,
             )
 
@@ -307,17 +347,10 @@ def limit_per_combination(
     return replace(relation, node=TopN(relation.node, relation.domain, order, limit, offset))
 
 
-def _compares_casts(condition: Tree, relation: Relation) -> bool:
-    """Return whether a condition is an equality that Spark applies above a LIMIT."""
-    if isinstance(condition, exp.NullSafeEQ):
-        return True
-    if not isinstance(condition, exp.EQ):
-        return False
-    sides = [without_parentheses(side) for side in (condition.this, condition.expression)]
-    if not all(map(is_column, sides)):
-        return any(side.find(exp.Cast) is not None for side in sides)
-    left, right = (relation.node.type_of(side.name) for side in sides)
-    return left != right
+def _is_equality(condition: Tree) -> bool:
+    return (
+        isinstance(condition, exp.EQ | exp.NullSafeEQ) or function_name(condition) == "equal_null"
+    )
 
 
 # Set operations

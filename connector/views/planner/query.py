@@ -243,8 +243,12 @@ class QueryPlanner:
             clauses = clauses.with_expressions(
                 [partition_by_domain(expression, keys) for expression in clauses.expressions]
             )
+        if context.domain is not None:
+            context.domain.note_comparisons(clauses.having, node, keys)
         node = self._builder.filter(node, clauses.having)
         node, clauses = self._plan_windows(node, columns, clauses)
+        if context.domain is not None:
+            context.domain.note_comparisons(clauses.qualify, node, keys)
         node = self._builder.filter(node, clauses.qualify)
         node, fields = self._builder.compute(node, clauses.select, _titles(columns))
         order = [
@@ -356,6 +360,8 @@ class QueryPlanner:
         limit, offset = limit_and_offset(tree)
         if limit is None and not offset and (relation.domain or not keys):
             return relation
+        if limit is not None and domain is not None and relation.domain:
+            domain.check_limit(tree)
         if not keys and limit and not offset and joins_one_row_at_most(relation.node):
             return relation
         if not keys:
@@ -367,8 +373,7 @@ class QueryPlanner:
         if limit is None and offset:
             raise unsupported_error("OFFSET without LIMIT", "add a LIMIT", tree)
         node, order = self._builder.compute_order(relation.node, keys, "ORDER BY")
-        if limit is not None and domain is not None and relation.domain:
-            domain.check_limit(tree)
+        if limit is not None and relation.domain:
             return limit_per_combination(replace(relation, node=node), order, limit, offset)
         if limit is not None:
             node = self._builder.limit(node, order, limit, offset)
@@ -387,8 +392,13 @@ class QueryPlanner:
         self, queries: Sequence[Tree], common_tables: CommonTables, domain: Domain | None
     ) -> list[Relation]:
         """Return the inputs of a set operation."""
-        inputs = [self.plan(query, common_tables, domain) for query in queries]
-        return [replace(relation, order=()) for relation in inputs]
+        inputs = []
+        for query in queries:
+            noted = 0 if domain is None else len(domain.equalities)
+            inputs.append(replace(self.plan(query, common_tables, domain), order=()))
+            if domain is not None:
+                domain.forget_equalities(noted)
+        return inputs
 
     def _united(self, tree: exp.Union, inputs: Sequence[Relation]) -> Relation:
         """Return the UNION of its inputs."""

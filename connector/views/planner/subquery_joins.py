@@ -130,20 +130,24 @@ def compare_by_equalities(
 def is_limited_per_row(planned: PlannedSubquery, outer_types: Mapping[str, types.DataType]) -> bool:
     """Return whether Spark applies the LIMIT of a subquery to the rows of each comparison.
 
-    It does if columns of one type are compared; where it casts one of them, it limits all rows.
+    It does if columns of one type are compared, and only one of the subquery with each of the query
+    around it; where it casts one of them, it limits all rows.
     ``outer_types``: of the parameters that are columns of the query around it.
     """
     node = planned.relation.node
     own_types = {field.name: field.type for field in node.fields}
+    compared: dict[str, str] = {}
     for condition in planned.conditions:
         if not isinstance(condition, exp.EQ):
             return False
         sides = [without_parentheses(side) for side in (condition.this, condition.expression)]
         if not all(map(is_column, sides)):
             return False
-        inner = [own_types[side.name] for side in sides if side.name in own_types]
-        outer = [outer_types[side.name] for side in sides if side.name in outer_types]
-        if len(inner) != 1 or inner != outer:
+        inner = [side.name for side in sides if side.name in own_types]
+        outer = [side.name for side in sides if side.name in outer_types]
+        if len(inner) != 1 or len(outer) != 1 or own_types[inner[0]] != outer_types[outer[0]]:
+            return False
+        if compared.setdefault(outer[0], inner[0]) != inner[0]:
             return False
     return True
 

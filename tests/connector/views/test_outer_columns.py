@@ -55,6 +55,11 @@ SELECT id, v FROM a, LATERAL (SELECT a.x + v AS v FROM explode(array(a.x, a.y)) 
 SELECT id, v FROM a, LATERAL range(3) AS t(v) WHERE v < x;
 SELECT NULL AS v, x FROM b EXCEPT ALL SELECT NULL, y FROM c;
 SELECT NULL AS v, x FROM b UNION SELECT NULL, y FROM c;
+SELECT id, (SELECT id FROM b WHERE b.x = a.x AND b.y = b.x ORDER BY id DESC LIMIT 1) AS top FROM a;
+SELECT id, (SELECT v FROM (SELECT y AS v FROM b WHERE b.x = a.x UNION ALL SELECT y FROM c WHERE c.x
+    = a.x) ORDER BY v DESC LIMIT 1) AS top FROM a;
+SELECT id, (SELECT count(*) FROM (SELECT b.id FROM b JOIN a AS z ON z.id = b.y WHERE b.x = a.x)
+    ) AS n FROM a;
 SELECT a.id FROM (a JOIN b ON 1 = 0)
 """
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from support.plans import FakeTables
 
 _MOMENT = "read as the present moment"
+_EXPRESSION = "by = with an expression"
 REFUSED = {
     "SELECT rand() FROM t": "another value each time",
     "SELECT id, current_date FROM t": "depends on when it runs",
@@ -78,6 +79,22 @@ REFUSED = {
     "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.x = t.x LIMIT 1)": "different types",
     "SELECT id FROM t, LATERAL (SELECT k FROM u WHERE u.x = t.x ORDER BY k LIMIT 1)": "of one type",
     "SELECT id FROM t, LATERAL (SELECT k FROM u WHERE u.g <=> t.g ORDER BY k LIMIT 1)": "by <=>",
+    "SELECT id, (SELECT k FROM u WHERE u.k = t.x + 1 ORDER BY k LIMIT 1) AS v FROM t": _EXPRESSION,
+    "SELECT id, (SELECT k FROM u WHERE u.g = t.g AND name = upper(t.g) ORDER BY k LIMIT 1) AS v "
+    "FROM t": _EXPRESSION,
+    "SELECT id FROM t, LATERAL (SELECT k FROM u WHERE k = coalesce(t.x, 0) ORDER BY k "
+    "LIMIT 1)": _EXPRESSION,
+    "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.x + 1 LIMIT 1)": _EXPRESSION,
+    "SELECT id, (SELECT k FROM (u JOIN w ON u.x = w.id AND w.v <=> t.g) ORDER BY k LIMIT 1) AS v "
+    "FROM t": "by <=>",
+    "SELECT id, (SELECT k FROM u WHERE u.g = t.g AND u.name = t.g ORDER BY k LIMIT 1) AS v "
+    "FROM t": "as in b.x = a.x AND b.y = b.x",
+    "SELECT id FROM t, LATERAL (SELECT k FROM u WHERE u.g = t.g AND u.name = t.g ORDER BY k "
+    "LIMIT 1)": "as in b.x = a.x AND b.y = b.x",
+    "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.g = t.g AND u.name = t.g "
+    "LIMIT 1)": "as in b.x = a.x AND b.y = b.x",
+    "SELECT id, (SELECT k FROM (SELECT * FROM u WHERE u.g = t.g) q WHERE q.name = t.g ORDER BY k "
+    "LIMIT 1) AS v FROM t": "as in b.x = a.x AND b.y = b.x",
     "SELECT id, NULL IN (SELECT x FROM u WHERE u.g = t.g) AS v FROM t": "write NOT EXISTS",
     "SELECT id FROM t WHERE x NOT IN ((SELECT max(x) FROM u))": "two pairs of parentheses",
     "SELECT explode(arr) AS e, count(*) OVER () AS c FROM t": "a query around this one",
