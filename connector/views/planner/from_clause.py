@@ -225,6 +225,8 @@ class FromPlanner:
         context = replace(context, outer=None, fields=())
         _check_commas(_joins_of(tree))
         first, steps = self._plan_first(tree, context)
+        if not steps:
+            return first
         relation, pending, _ = self._joined(tree, first, steps, (), context)
         return replace(relation, node=self.builder.filter(relation.node, pending))
 

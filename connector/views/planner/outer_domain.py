@@ -39,7 +39,7 @@ from .group_by import plan_aggregate, plan_distinct, with_defaults
 from .grouping_sets import GroupBy, plan_group_by
 from .join_chain import JoinChain, JoinStep
 from .join_conditions import plan_join
-from .scope import Outer, Scope, as_fields
+from .scope import Outer, Scope, as_fields, parts_of
 
 _KEEPS_RIGHT_ROWS = JoinKind.RIGHT, JoinKind.FULL
 
@@ -70,8 +70,8 @@ class Domain:
 
     def is_read_in(self, tree: Tree) -> bool:
         """Return whether a part of a query may name one of the values."""
-        words = {identifier.name.lower() for identifier in tree.find_all(exp.Identifier)}
-        return not words.isdisjoint(self.outer.words)
+        references = tree.find_all(exp.Column)
+        return any(parts_of(reference) in self.outer.references for reference in references)
 
     def copy(self) -> Relation:
         """Return the combinations in fields of their own, which no name refers to."""
@@ -160,12 +160,12 @@ class DomainColumns:
     def parameter(self, node: Tree) -> Tree:
         """Return the field of an outer value that a name or a call means."""
         outer = self.domain.outer
-        words = len(outer.words)
+        count = len(outer.references)
         name = outer.parameter(node).name
         position = list(outer.parameters).index(name)
         if position < len(self.fields):
             return column(self.fields[position])
-        if position < len(self.domain.names) and len(outer.words) == words:
+        if position < len(self.domain.names) and len(outer.references) == count:
             raise unsupported_error(
                 "a column of the query around a subquery", "write it in its SELECT or WHERE", node
             )

@@ -256,23 +256,28 @@ class Outer:
     """The columns of the query around a subquery, and its aggregates, if it has a HAVING.
 
     ``parameters``: what the subquery reads of them, over the fields of that query, under the names
-    that its conditions have for it. ``words``: the identifiers that it names them by.
+    that its conditions have for it. ``references``: the names that it has for them, by their parts.
     """
 
     scope: Scope
     namer: Namer
     parameters: dict[str, Tree] = field(default_factory=dict)
-    words: set[str] = field(default_factory=set)
+    references: set[tuple[str, ...]] = field(default_factory=set)
 
     def parameter(self, node: Tree) -> Tree:
         """Return a reference to a parameter for a name or call that the subquery does not know."""
         value = self.scope.resolve(node)
-        self.words.update(identifier.name.lower() for identifier in node.find_all(exp.Identifier))
+        self.references.update(map(parts_of, node.find_all(exp.Column)))
         text = comparable_text(value)
         known = (name for name, tree in self.parameters.items() if comparable_text(tree) == text)
         name = next(known, None) or self.namer.unique_name("outer")
         self.parameters[name] = value
         return column(name)
+
+
+def parts_of(reference: exp.Column) -> tuple[str, ...]:
+    """Return the parts of a name in lower case, as ``a.x``; the same for equal names."""
+    return tuple(part.name.lower() for part in reference.parts)
 
 
 def as_fields(tree: Tree) -> Tree:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from relstate.connector.views.plan.broadcast_join import BroadcastJoin
 from relstate.connector.views.plan.node import Order, plan_lines, walk
 from relstate.storage import Store, types
 
@@ -135,3 +136,19 @@ def test_a_view_of_views_reads_their_hidden_keys(spark: SparkSession, store: Sto
         "Materialize [v] key [_id] hidden [_id]",
         "  Scan some [v, _id AS id] key [id]",
     )
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "u JOIN t AS t2 ON t2.id = u.x WHERE u.g = t.g",
+        "(SELECT x FROM u WHERE u.g = t.g) JOIN (SELECT g, max(id) AS m FROM t GROUP BY g) ON x = m",
+    ],
+    ids=["table", "query"],
+)
+def test_what_reads_no_outer_column_is_not_joined_with_the_outer_values(
+    source: str, planned: Callable[[str], Materialize]
+) -> None:
+    """A table or a nested query with the name of an outer table or column reads no outer value."""
+    plan = planned(f"SELECT id, (SELECT count(*) FROM (SELECT 1 FROM {source})) AS n FROM t")
+    assert not [node for node in walk(plan) if isinstance(node, BroadcastJoin)]
