@@ -137,6 +137,8 @@ class Subqueries:
             first: list[tuple[PlannedSubquery, Outer]] = [plan()]
             needs_domain = self._needs_domain(kind, node, *first[0])
         except DecorrelationError:
+            if any(map(_is_null, values)):
+                return self._null_membership(common_tables, node, scope, is_correlated=True)
             return self._call_over_domain(common_tables, node, outer_scope)
         planned, outer = first[0]
         parameters = list(outer.parameters.values())

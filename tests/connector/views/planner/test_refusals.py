@@ -96,6 +96,7 @@ REFUSED = {
     "SELECT id, (SELECT k FROM (SELECT * FROM u WHERE u.g = t.g) q WHERE q.name = t.g ORDER BY k "
     "LIMIT 1) AS v FROM t": "as in b.x = a.x AND b.y = b.x",
     "SELECT id, NULL IN (SELECT x FROM u WHERE u.g = t.g) AS v FROM t": "write NOT EXISTS",
+    "SELECT id, NULL IN (SELECT x FROM (SELECT * FROM u WHERE u.g = t.g)) FROM t": "NOT EXISTS",
     "SELECT id FROM t WHERE x NOT IN ((SELECT max(x) FROM u))": "two pairs of parentheses",
     "SELECT explode(arr) AS e, count(*) OVER () AS c FROM t": "a query around this one",
     "SELECT id FROM t WHERE (x, y) NOT IN (SELECT x, k FROM u) OR g = 'a'": "that may be NULL",
