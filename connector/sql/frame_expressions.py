@@ -216,6 +216,8 @@ class ExpressionWriter:
     def _few_nulls(self, expression: Expression) -> str:
         """Return the condition of `dropna`: at least so many values are neither NULL nor NaN."""
         values = items(expression.children())
+        if not values:
+            raise refusal("it drops rows by NULLs in no columns", "Name columns in dropna")
         tests = [f"{self.text(value)} IS NOT NULL{self._not_nan(value)}" for value in values]
         if expression.n() == len(values):
             return f"({' AND '.join(tests)})"

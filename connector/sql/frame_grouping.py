@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from .frame_plan import Expression, Plan, class_name, id_of, ids_of, items, refusal
+from .frame_plan import Expression, Plan, class_name, id_of, ids_of, is_ordered, items, refusal
 
 _NUMBER = "spark_grouping_id"
 _POSITION = "_gen_grouping_pos"
+_OF_ORDER = frozenset({"CollectList", "First", "Last"})
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,30 @@ def check_no_pivot(plan: Plan) -> None:
             "it pivots by values that Spark has taken from the rows",
             "Name them: groupBy(…).pivot(column, [value, …])",
         )
+
+
+def check_no_order(calls: Sequence[Expression], rows: Plan) -> None:
+    """UnsupportedStatementError for aggregates of ordered rows that depend on their order."""
+    if not is_ordered(rows):
+        return
+    for call in calls:
+        if (function := _function_of_order(call)) is not None:
+            raise refusal(
+                f"it calls {function.sql()} after orderBy, and a view does not give it the rows in "
+                "that order",
+                "Write min_by(column, order) for the first value, and sort_array(collect_list("
+                "struct(order, column))) for a list; or number the rows by row_number() over a "
+                "window with this order, and choose them by where",
+            )
+
+
+def _function_of_order(expression: Expression) -> Expression | None:
+    """Return a function in an expression whose result depends on the order of the rows."""
+    kind = class_name(expression)
+    if kind in _OF_ORDER or (kind == "ListAgg" and expression.orderExpressions().isEmpty()):
+        return expression
+    parts = map(_function_of_order, items(expression.children()))
+    return next((part for part in parts if part is not None), None)
 
 
 def pivot(plan: Plan, literal: Callable[[object, Expression], str]) -> Pivot | None:

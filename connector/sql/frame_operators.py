@@ -28,6 +28,7 @@ from .frame_plan import (
     entries,
     id_of,
     ids_of,
+    is_ordered,
     items,
     refusal,
 )
@@ -78,6 +79,10 @@ class QueryWriter:
 
     def frame_text(self) -> FrameText:
         """Return the query of the frame, whose columns have their names."""
+        lowered = [name.lower() for name in self._columns]
+        for name in self._columns:
+            if lowered.count(name.lower()) > 1:
+                raise refusal(f"it has two columns named {name!r}", "Name one of them by alias")
         # The columns of the result are named first, so that they have their names as they are.
         names = self._names.names(items(self._plan.output()))
         text = self.query(self._plan)
@@ -250,12 +255,14 @@ class QueryWriter:
             return self._grouping_sets(plan, sets)
         grouping.check_no_pivot(plan)
         rows = self._rows(plan.child())
+        grouping.check_no_order(items(plan.aggregateExpressions()), plan.child())
         text = f"SELECT {self._list(plan.aggregateExpressions())} {rows.text}"
         groups = self._expressions.texts(plan.groupingExpressions())
         return f"{text} GROUP BY {groups}" if groups else text
 
     def _grouping_sets(self, plan: Plan, sets: grouping.GroupingSets) -> str:
         for column, expression in zip(sets.columns, sets.expressions, strict=True):
+        grouping.check_no_order(items(plan.aggregateExpressions()), sets.child)
             if class_name(expression) == "AttributeReference":
                 self._names.share_name(expression, column)
         rows = self._ordered_rows(sets.child)
@@ -269,6 +276,7 @@ class QueryWriter:
     def _pivot(self, pivot: grouping.Pivot) -> str:
         """Return the query of a pivot: its columns, named by Spark, from PIVOT over a SELECT."""
         rows = self._rows(pivot.child)
+        grouping.check_no_order(pivot.aggregates, pivot.child)
         needed = pivot.inputs
         inner = f"SELECT {', '.join(map(self._names.selected, needed))} {rows.text}"
         self._names.refer_to_result(needed)
@@ -341,6 +349,15 @@ class QueryWriter:
         if keys == ids_of(plan.child().output()):
             return self.distinct(plan)
         rows = self._ordered_rows(plan.child())
+        if not keys:
+            raise refusal("it drops duplicates by no columns", "Name columns, or leave it out")
+        if is_ordered(plan.child()):
+            raise refusal(
+                "it drops duplicates after orderBy, and a view does not take the first in that "
+                "order",
+                "Number the rows by row_number() over a window with this order, and keep those "
+                "with 1 by where",
+            )
         columns = items(plan.output())
         groups = ", ".join(self._names.reference(key) for key in items(plan.keys()))
         selected = ", ".join(

@@ -31,6 +31,8 @@ _ROW_NEUTRAL = frozenset(
 )
 
 
+# Operators whose rows are in the order of those of their child.
+_ORDER_KEEPING = _ROW_NEUTRAL | {"Filter", "Generate", "Project", "Sort"}
 def refusal(reason: str, advice: str = _AS_TEXT) -> errors.UnsupportedStatementError:
     """Return the error for a frame, with what to write instead."""
     return errors.UnsupportedStatementError(
@@ -73,6 +75,15 @@ def _is_row_neutral(plan: Plan) -> bool:
 
 def is_selection(plan: Plan) -> bool:
     """Return whether an operator only chooses and orders the columns of its child."""
+def is_ordered(plan: Plan) -> bool:
+    """Return whether the rows of a plan have an order by which no LIMIT has taken the first."""
+    while class_name(plan) in _ORDER_KEEPING:
+        if class_name(plan) == "Sort" and getattr(plan, "global")():
+            return True
+        plan = plan.child()
+    return False
+
+
     return class_name(plan) == "Project" and all(
         class_name(column) == "AttributeReference" for column in items(plan.projectList())
     )

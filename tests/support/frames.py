@@ -238,4 +238,16 @@ REFUSED: dict[str, MakeFrame] = {
     "withColumn first, and unpivot": lambda o, c: o.unpivot(
         "id", [f.length("note").alias("l")], "k", "v"
     ),
+    r"by row_number\(\) over a window with this order": lambda o, c: (
+        o.orderBy(f.desc("at")).where("id > 1").dropDuplicates(["customer"])
+    ),
+    "first.* after orderBy": lambda o, c: (
+        o.orderBy(f.desc("at")).groupBy("customer").agg(f.first("note").alias("n"))
+    ),
+    "collect_list.* after orderBy": lambda o, c: (
+        o.orderBy("at").rollup("customer").agg(f.size(f.collect_list("id")).alias("n"))
+    ),
+    "duplicates by no columns": lambda o, c: o.dropDuplicates([]),
+    "NULLs in no columns": lambda o, c: o.dropna(subset=[]),
+    "two columns named 'id'": lambda o, c: o.select("id", "id"),
 }
