@@ -161,6 +161,7 @@ class QueryWriter:
 
     def _marked(self, plan: Plan, query: str) -> _Rows:
         """Return the rows of a SELECT that `db.sql` has run."""
+        self._jvm.check_marked_settings(plan)
         alias = self._names.alias("q")
         columns = items(plan.output())
         self._names.names(columns)
@@ -254,15 +255,15 @@ class QueryWriter:
         if sets is not None:
             return self._grouping_sets(plan, sets)
         grouping.check_no_pivot(plan)
-        rows = self._rows(plan.child())
         grouping.check_no_order(items(plan.aggregateExpressions()), plan.child())
+        rows = self._rows(plan.child())
         text = f"SELECT {self._list(plan.aggregateExpressions())} {rows.text}"
         groups = self._expressions.texts(plan.groupingExpressions())
         return f"{text} GROUP BY {groups}" if groups else text
 
     def _grouping_sets(self, plan: Plan, sets: grouping.GroupingSets) -> str:
-        for column, expression in zip(sets.columns, sets.expressions, strict=True):
         grouping.check_no_order(items(plan.aggregateExpressions()), sets.child)
+        for column, expression in zip(sets.columns, sets.expressions, strict=True):
             if class_name(expression) == "AttributeReference":
                 self._names.share_name(expression, column)
         rows = self._ordered_rows(sets.child)
@@ -275,8 +276,8 @@ class QueryWriter:
 
     def _pivot(self, pivot: grouping.Pivot) -> str:
         """Return the query of a pivot: its columns, named by Spark, from PIVOT over a SELECT."""
-        rows = self._rows(pivot.child)
         grouping.check_no_order(pivot.aggregates, pivot.child)
+        rows = self._rows(pivot.child)
         needed = pivot.inputs
         inner = f"SELECT {', '.join(map(self._names.selected, needed))} {rows.text}"
         self._names.refer_to_result(needed)
@@ -348,7 +349,6 @@ class QueryWriter:
         keys = ids_of(plan.keys())
         if keys == ids_of(plan.child().output()):
             return self.distinct(plan)
-        rows = self._ordered_rows(plan.child())
         if not keys:
             raise refusal("it drops duplicates by no columns", "Name columns, or leave it out")
         if is_ordered(plan.child()):
@@ -358,6 +358,7 @@ class QueryWriter:
                 "Number the rows by row_number() over a window with this order, and keep those "
                 "with 1 by where",
             )
+        rows = self._ordered_rows(plan.child())
         columns = items(plan.output())
         groups = ", ".join(self._names.reference(key) for key in items(plan.keys()))
         selected = ", ".join(

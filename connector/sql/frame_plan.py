@@ -5,12 +5,14 @@ Does not know: how a plan is written as text.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any, TypeAlias
 
 from pyspark.sql import SparkSession
 
+from relstate.connector.views.sessions import stored_settings
 from relstate.storage import errors
 
 # Objects of Spark's JVM, through py4j.
@@ -29,10 +31,10 @@ _ROW_NEUTRAL = frozenset(
         "View",
     }
 )
-
-
 # Operators whose rows are in the order of those of their child.
 _ORDER_KEEPING = _ROW_NEUTRAL | {"Filter", "Generate", "Project", "Sort"}
+
+
 def refusal(reason: str, advice: str = _AS_TEXT) -> errors.UnsupportedStatementError:
     """Return the error for a frame, with what to write instead."""
     return errors.UnsupportedStatementError(
@@ -73,8 +75,6 @@ def _is_row_neutral(plan: Plan) -> bool:
     return kind in _ROW_NEUTRAL and ids_of(plan.output()) == ids_of(plan.child().output())
 
 
-def is_selection(plan: Plan) -> bool:
-    """Return whether an operator only chooses and orders the columns of its child."""
 def is_ordered(plan: Plan) -> bool:
     """Return whether the rows of a plan have an order by which no LIMIT has taken the first."""
     while class_name(plan) in _ORDER_KEEPING:
@@ -84,6 +84,8 @@ def is_ordered(plan: Plan) -> bool:
     return False
 
 
+def is_selection(plan: Plan) -> bool:
+    """Return whether an operator only chooses and orders the columns of its child."""
     return class_name(plan) == "Project" and all(
         class_name(column) == "AttributeReference" for column in items(plan.projectList())
     )
@@ -112,20 +114,26 @@ class Jvm:
         return self._session._jvm.org.apache.spark.api.python.PythonUtils.toSeq
 
     @cached_property
-    def _marks(self) -> tuple[Any, Any]:
-        """The names of the notes with the text and the columns of a SELECT."""
+    def _marks(self) -> tuple[Any, Any, Any]:
+        """The names of the notes with a SELECT: its text, its columns, the session's settings."""
         tag = self._catalyst.trees.TreeNodeTag
-        return tag("relstate.query"), tag("relstate.columns")
+        return tag("relstate.query"), tag("relstate.columns"), tag("relstate.settings")
+
+    @property
+    def _settings(self) -> str:
+        """The settings of the session that a view keeps."""
+        return json.dumps(stored_settings(self._session), sort_keys=True)
 
     def mark_query(self, plan: Plan, query: str) -> None:
         """Note on a plan, and on those made of it, of which SELECT it has the rows."""
-        query_mark, columns_mark = self._marks
+        query_mark, columns_mark, settings_mark = self._marks
         plan.setTagValue(query_mark, query)
         plan.setTagValue(columns_mark, plan.output())
+        plan.setTagValue(settings_mark, self._settings)
 
     def marked_query(self, plan: Plan) -> str | None:
         """Return the SELECT that was noted on a plan; None if it is not that, or not any more."""
-        query_mark, columns_mark = self._marks
+        query_mark, columns_mark, _ = self._marks
         query = plan.getTagValue(query_mark)
         if query.isEmpty():
             return None
@@ -134,6 +142,16 @@ class Jvm:
         marked_names = [column.name() for column in items(plan.getTagValue(columns_mark).get())]
         is_same = names == marked_names and len({name.lower() for name in names}) == len(names)
         return str(query.get()) if is_same else None
+
+    def check_marked_settings(self, plan: Plan) -> None:
+        """Refuse a plan with a SELECT that was run under other settings than those of now."""
+        settings = plan.getTagValue(self._marks[2])
+        if settings.isDefined() and settings.get() != self._settings:
+            raise refusal(
+                f"db.sql has run its SELECT under the settings {settings.get()}, and the session "
+                f"has {self._settings} now",
+                "Call db.sql again",
+            )
 
     def skip_row_neutral(self, plan: Plan) -> Plan:
         """Return the first operator, from a plan down, that may change a row or its columns."""

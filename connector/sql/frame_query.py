@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 from relstate.connector.failure import describe_error
+from relstate.connector.views.sessions import stored_settings
 from relstate.storage import errors
 
 from . import frame_grouping as grouping
@@ -36,6 +37,7 @@ class FrameQueries:
     """The SELECTs of DataFrames over one store, in one session."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
+        self._spark = spark
         self._jvm = Jvm(spark)
         self._path = path
 
@@ -54,12 +56,26 @@ class FrameQueries:
             raise errors.UsageError(f"a view is made of a DataFrame, not of {type(frame).__name__}")
         if not isinstance(frame, ClassicDataFrame):
             raise refusal("Spark Connect does not show its plan")
+        _check_settings(frame.sparkSession, self._spark)
         query = self._jvm.marked_query(_analyzed(frame))
         if query is not None:
+            self._jvm.check_marked_settings(_analyzed(frame))
             return query
         text = QueryWriter(frame, self._path, self._jvm).frame_text()
         _check_same(self._jvm, frame, text)
         return text.query
+
+
+def _check_settings(session: SparkSession, own: SparkSession) -> None:
+    """Refuse a frame of a session in which its text does not mean what it means in another."""
+    settings, own_settings = stored_settings(session), stored_settings(own)
+    for name, value in settings.items():
+        if value != own_settings[name]:
+            raise refusal(
+                f"it is of a session with {name} = {value}, and in that of the Database it is "
+                f"{own_settings[name]}",
+                "Make it of db.table, or connect to the store in its session",
+            )
 
 
 def _check_same(jvm: Jvm, frame: ClassicDataFrame, text: FrameText) -> None:

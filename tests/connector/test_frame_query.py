@@ -11,6 +11,7 @@ import pytest
 
 from relstate.connector.sql import Database
 from relstate.connector.sql.frame_query import FrameQueries
+from relstate.connector.views.sessions import keep_active_session
 from relstate.storage import Store, errors
 from support.frames import FRAMES, REFUSED, MakeFrame
 from support.multisets import difference, rows_of_table
@@ -152,3 +153,19 @@ def test_a_view_follows_its_tables(db: Database, spark: SparkSession) -> None:
     with pytest.raises(errors.UsageError, match="str"):
         db.create_view("refused", "SELECT 1")  # type: ignore[arg-type]
     db.create_view("latest", load())
+
+
+def test_a_frame_under_other_settings_is_refused(db: Database) -> None:
+    """A view keeps those of the Database: under others the text would mean something else."""
+    with keep_active_session(db.spark):
+        session = db.spark.newSession()
+        session.conf.set("spark.sql.session.timeZone", "America/New_York")
+        elsewhere = Database(session, db.store)
+        with pytest.raises(errors.UnsupportedStatementError, match="timeZone = America/New_York"):
+            db.create_view("refused", elsewhere.table("o").where("hour(at) > 3"))
+
+        hours = elsewhere.sql("SELECT id, hour(at) AS h FROM o")
+        session.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+        for frame in (hours, hours.where("h > 3")):
+            with pytest.raises(errors.UnsupportedStatementError, match=r"Call db\.sql again"):
+                elsewhere.create_view("refused", frame)
