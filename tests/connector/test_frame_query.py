@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import functions as f
 
 from relstate.connector.sql import Database
+from relstate.connector.sql.frame_operators import QueryWriter
 from relstate.connector.sql.frame_query import FrameQueries
+from relstate.connector.sql.frame_text import FrameText
 from relstate.connector.views.sessions import keep_active_session
 from relstate.storage import Store, errors
 from support.frames import FRAMES, REFUSED, MakeFrame
@@ -169,3 +174,47 @@ def test_a_frame_under_other_settings_is_refused(db: Database) -> None:
         for frame in (hours, hours.where("h > 3")):
             with pytest.raises(errors.UnsupportedStatementError, match=r"Call db\.sql again"):
                 elsewhere.create_view("refused", frame)
+
+
+def _doubled(o: DataFrame) -> DataFrame:
+    return o.select(o.customer.alias("a"), (o.customer * 2).alias("b"))
+
+
+# By what is wrong in the text: a frame, a pattern in its text, and what is written instead.
+_WRONG: dict[str, tuple[MakeFrame, str, str]] = {
+    "comparison": (lambda o, c: o.where("customer >= 2"), ">=", ">"),
+    "operands": (
+        lambda o, c: _doubled(o).select((f.col("a") - f.col("b")).alias("d")),
+        r"\(a - b\)",
+        "(b - a)",
+    ),
+    "column": (lambda o, c: _doubled(o).where("a > 2"), r"\(a > 2\)", "(b > 2)"),
+    "distinct": (lambda o, c: o.agg(f.countDistinct("customer").alias("n")), "DISTINCT ", ""),
+    "join": (
+        lambda o, c: o.join(c.select("country", c.id.alias("i")), f.col("customer") == f.col("i")),
+        " JOIN ",
+        " LEFT JOIN ",
+    ),
+    "branch": (lambda o, c: o.where("id > 3 OR note = 'a'"), r" OR \([^()]*\)", ""),
+}
+
+
+@pytest.mark.parametrize("mistake", _WRONG)
+def test_a_text_that_does_not_mean_the_frame_is_found_out(
+    mistake: str, db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the writer gets wrong, there is no view of other rows than the frame's."""
+    make, pattern, replacement = _WRONG[mistake]
+    frame, write = frame_of(db, make), QueryWriter.frame_text
+
+    def write_wrongly(writer: QueryWriter) -> FrameText:
+        text = write(writer)
+        marked, count = re.subn(pattern, replacement, text.marked)
+        assert count == 1, text.marked
+        return replace(text, marked=marked)
+
+    queries = FrameQueries(db.spark, db.store.path)
+    assert queries.query_of(frame)
+    monkeypatch.setattr(QueryWriter, "frame_text", write_wrongly)
+    with pytest.raises(errors.UnsupportedStatementError, match="means something else"):
+        queries.query_of(frame)
