@@ -172,6 +172,20 @@ class DomainColumns:
         raise _ParameterFoundError(outer)
 
 
+@dataclass(frozen=True, slots=True)
+class _NoOuterColumns:
+    """The outer values in ON where the rows of one side stay without a match: there are none."""
+
+    def parameter(self, node: Tree) -> Tree:
+        """Refuse the name of an outer value."""
+        raise unsupported_error(
+            "a column of the query around a subquery in ON, in a FROM with a RIGHT, FULL or ASOF "
+            "JOIN",
+            "write a LEFT JOIN; that of a RIGHT JOIN has its inputs in the other order",
+            node,
+        )
+
+
 def plan_domain(builder: Builder, outer: Outer, node: Node, names: Sequence[str]) -> Domain:
     """Return the domain of rows; ``names``: their fields with the parameters of ``outer``."""
     return Domain(builder, outer, plan_distinct(node, names), tuple(names))
@@ -267,7 +281,7 @@ def _joined_alone(
         )
 
     def scope(items: Sequence[Item]) -> Scope:
-        return Scope(tuple(items))
+        return Scope(tuple(items), outer=_NoOuterColumns())
 
     relation, _ = JoinChain(domain.builder, first, steps, scope, scope).plan(())
     return relation

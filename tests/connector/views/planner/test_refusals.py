@@ -95,6 +95,8 @@ REFUSED = {
     "LIMIT 1)": "as in b.x = a.x AND b.y = b.x",
     "SELECT id, (SELECT k FROM (SELECT * FROM u WHERE u.g = t.g) q WHERE q.name = t.g ORDER BY k "
     "LIMIT 1) AS v FROM t": "as in b.x = a.x AND b.y = b.x",
+    "SELECT id, (SELECT count(*) FROM u RIGHT JOIN w ON u.x = w.id AND u.g = t.g) AS n "
+    "FROM t": "write a LEFT JOIN",
     "SELECT id, NULL IN (SELECT x FROM u WHERE u.g = t.g) AS v FROM t": "write NOT EXISTS",
     "SELECT id, NULL IN (SELECT x FROM (SELECT * FROM u WHERE u.g = t.g)) FROM t": "NOT EXISTS",
     "SELECT id FROM t WHERE x NOT IN ((SELECT max(x) FROM u))": "two pairs of parentheses",
