@@ -161,10 +161,8 @@ class _AggregatePlan:
 
     def groups(self, node: Node) -> tuple[Node, SubqueryJoin]:
         """Return rows, and the subquery over its groups, which has the compared values in them."""
-        group = self.aggregation.group
-        if group.sets is not None:
-            raise self.subquery.error("EXISTS or IN over GROUPING SETS, CUBE or ROLLUP")
-        node, aggregate, equalities, outputs = self._aggregate(node, group.expressions)
+        expressions = self.aggregation.group.expressions
+        node, aggregate, equalities, outputs = self._aggregate(node, expressions)
         count = len(self._values)
         right = self._builder.filter(aggregate, outputs[count:])
         right, names = self._builder.compute(right, outputs[:count])

@@ -41,7 +41,6 @@ from .clauses import (
     order_keys,
     select_columns,
 )
-from .expressions import unsupported_error
 from .from_clause import Context, has_join_condition, is_left_join
 from .generators import named_columns
 from .group_by import has_aggregates, plan_aggregate, plan_distinct, with_defaults
@@ -80,10 +79,10 @@ class LateralJoin:
             inner = self.planned.relation
             return self._joined(inner.node, inner.items, Correlation((), ()))
         if find_windows(list(select.expressions)) or select.args.get("qualify") is not None:
-            raise self._error("windows", "compute them in a subquery in its FROM")
+            raise self._error("windows")
         columns = select_columns(select, self._scope)
         if any(select_column.call is not None for select_column in columns):
-            raise self._error("a function of rows in its SELECT", "call it in LATERAL VIEW")
+            raise self._error("a function of rows in its SELECT")
         if select.args.get("group") is not None:
             return self._grouped(select, columns)
         values = [select_column.value for select_column in columns]
@@ -113,9 +112,9 @@ class LateralJoin:
     def _is_left(self) -> bool:
         return is_left_join(self.tree.parent)
 
-    def _error(self, construct: str, advice: str) -> DecorrelationError:
-        error = unsupported_error(f"a LATERAL subquery with {construct}", advice, self.tree)
-        return DecorrelationError(str(error))
+    def _error(self, construct: str) -> DecorrelationError:
+        """Return the error after which the subquery is planned over a domain."""
+        return DecorrelationError(f"a LATERAL subquery with {construct} is not a join")
 
     # Kinds of subqueries
 
@@ -147,15 +146,11 @@ class LateralJoin:
             if is_column(tree)
         }
         if not is_limited_per_row(self.planned, outer_types):
-            raise self._error(
-                "LIMIT, and another comparison than = of columns of one type",
-                "Spark limits all of its rows then, not those of each comparison: cast a column "
-                "in a subquery in FROM",
-            )
+            raise self._error("LIMIT, and another comparison than = of columns of one type")
         if not sort_keys or limit is None:
-            raise self._error("LIMIT", "write ORDER BY and LIMIT: it says which rows it takes")
+            raise self._error("LIMIT")
         if select.args.get("distinct"):
-            raise self._error("DISTINCT and LIMIT", "write DISTINCT in a subquery in its FROM")
+            raise self._error("DISTINCT and LIMIT")
         self._check_own([expression for expression, _, _ in sort_keys])
         right, order = self.builder.compute_order(right, sort_keys, "ORDER BY")
         return TopN(right, tuple(dict.fromkeys(keys)), order, limit, offset)
@@ -194,7 +189,7 @@ class LateralJoin:
         result = Relation(node, (*self.relation.items, *self._named(all_items)))
         on = self._on(result)
         if on and self._is_left:
-            raise self._error("outer columns in SELECT", "write LEFT JOIN … ON TRUE")
+            raise self._error("outer columns in SELECT")
         return replace(result, node=builder.filter(node, on))
 
     def _aggregated(self, select: exp.Select, columns: Sequence[SelectColumn]) -> Relation:
@@ -205,7 +200,7 @@ class LateralJoin:
         having = self._having(select, right, columns, ())
         self._check_own([*values, *having])
         if self._is_left and (having or has_join_condition(self.tree)):
-            raise self._error("an aggregate, in a LEFT JOIN", "write JOIN LATERAL: it has a row")
+            raise self._error("an aggregate, in a LEFT JOIN")
         aggregate, outputs = plan_aggregate(
             self.builder, right, [column(key) for key in keys], [*values, *having]
         )
@@ -223,7 +218,7 @@ class LateralJoin:
         group = group_by(select, columns, self._scope)
         assert group is not None
         if group.sets is not None:
-            raise self._error("GROUPING SETS, CUBE or ROLLUP", "write them in a subquery in FROM")
+            raise self._error("GROUPING SETS, CUBE or ROLLUP")
         values = [select_column.value for select_column in columns]
         having = self._having(select, right, columns, group.expressions)
         self._check_own([*values, *having, *group.expressions])
@@ -277,14 +272,11 @@ class LateralJoin:
             raise self._own_values_error()
 
     def _own_values_error(self) -> DecorrelationError:
-        return self._error(
-            "aggregates, DISTINCT or LIMIT, and outer columns outside of its WHERE",
-            "compute with them in the query around it",
-        )
+        return self._error("aggregates, DISTINCT or LIMIT, and outer columns outside of its WHERE")
 
     def _check_unlimited(self, select: exp.Select) -> None:
         if limit_and_offset(select) != (None, 0):
-            raise self._error("an aggregate and LIMIT", "aggregate in a subquery in its FROM")
+            raise self._error("an aggregate and LIMIT")
 
     def _on(self, joined: Relation) -> list[Tree]:
         """Return the conditions after ON, over the columns of both sides."""

@@ -1,5 +1,7 @@
 """Scalar subqueries that compare values of the query around them: one row for each of those values.
 
+Those with windows, GROUPING SETS or LIMIT are planned over a domain (outer_domain).
+
 Promises: a count over no rows is 0, as in Spark; of two rows the value is Spark's error.
 """
 
@@ -26,7 +28,6 @@ from .group_by import has_aggregates, plan_aggregate, plan_distinct, with_defaul
 from .join_conditions import plan_join
 from .scope import Scope, having_conditions
 from .subquery_joins import SubqueryJoin
-from .windows import find_windows
 
 
 @dataclass(frozen=True)
@@ -59,12 +60,8 @@ class CorrelatedScalar:
             raise self.subquery.error("a scalar subquery of several columns")
         scope = planned.context.scope(planned.relation.items)
         grouped = group_by(select, columns, scope)
-        if grouped is not None and grouped.sets is not None:
-            raise self.subquery.error("a scalar subquery with GROUPING SETS, CUBE or ROLLUP")
         group = None if grouped is None else grouped.expressions
         value = columns[0].value
-        if find_windows([value]) or select.args.get("qualify") is not None:
-            raise self.subquery.error("a scalar subquery with a window")
         aliased = replace(scope, aliases=alias_values(columns))
         having = self._having(node, aliased, group or [], value)
         if group is None and (has_aggregates([value, *having]) or having):

@@ -38,7 +38,6 @@ from .from_clause import Context
 from .group_by import plan_distinct
 from .join_conditions import common_type, has_one_row_at_most, plan_join
 from .nullability import is_never_null
-from .windows import find_windows
 
 _TOO_MANY_ROWS = (
     "raise_error('[SCALAR_SUBQUERY_TOO_MANY_ROWS] More than one row returned by a subquery used as "
@@ -437,7 +436,7 @@ class SubqueryJoin:
         return node, right, compared
 
     def check_plain(self, operator: str) -> None:
-        """Refuse a correlated subquery whose SELECT or QUALIFY changes which rows it has."""
+        """Refuse a correlated subquery whose SELECT changes which rows it has."""
         select = self.planned.select
         if select is None:
             return
@@ -447,14 +446,6 @@ class SubqueryJoin:
                 f"{operator} over a subquery that has a function of rows in its SELECT and that "
                 "compares rows with those of the query around it",
                 "call the function in LATERAL VIEW",
-                self.tree,
-            )
-        values = [value for select_column in columns for value in select_column.values]
-        if find_windows(values) or select.args.get("qualify") is not None:
-            raise unsupported_error(
-                f"{operator} over a subquery that has windows and compares rows with those of the "
-                "query around it",
-                "compute the windows of all rows in a subquery in FROM, and join it",
                 self.tree,
             )
 
