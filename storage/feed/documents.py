@@ -58,6 +58,8 @@ def document_history(
         rows = NOTHING
         if len(changed):
             rows = _rows_at(encoding, _entries_of(encoding, entries, changed), step.time)
+            # What was removed may have left no entry.
+            rows = newest([rows, _deletes(encoding, changed)])
             current = newest([rows, current])
         if len(rows) or len(removed):
             history.append((number, newest([rows, removed])))
