@@ -20,7 +20,7 @@ from relstate.connector.options import (
     write_options,
 )
 from relstate.storage import Store, errors
-from relstate.storage.errors import OptionError
+from relstate.storage.errors import OptionError, RelstateError
 from relstate.storage.segment.registry import registry
 
 _ROOT = Path(__file__).parents[1]
@@ -99,7 +99,7 @@ def test_a_page_s_python_prints_what_it_says(page: str, tmp_path: Path) -> None:
 
 def test_every_page_with_python_runs() -> None:
     """A page that is added has to be run, too."""
-    pages = [_ROOT / "README.md", *sorted((_ROOT / "docs").glob("*.md"))]
+    pages = [_ROOT / "README.md", *sorted((_ROOT / "docs").rglob("*.md"))]
 
     with_python = {page for page in pages if "```python" in page.read_text()}
 
@@ -139,7 +139,7 @@ def test_the_walks_name_code_that_exists() -> None:
 
 def test_every_link_leads_somewhere() -> None:
     """Links between the pages name files and headings that exist."""
-    pages = [_ROOT / "README.md", *sorted((_ROOT / "docs").glob("*.md"))]
+    pages = [_ROOT / "README.md", *sorted((_ROOT / "docs").rglob("*.md"))]
     broken = []
     for page in pages:
         for target in re.findall(r"\]\(([^)#\s]*(?:#[^)\s]*)?)\)", page.read_text()):
@@ -206,3 +206,20 @@ def test_every_error_is_drawn_in_the_tree() -> None:
     drawn = set(re.findall(r"\w+Error", errors.__doc__ or ""))
 
     assert drawn - {"ValueError"} == set(errors.__all__)
+
+
+def test_the_page_of_errors_has_every_class_under_its_base() -> None:
+    """Each class is in the table of its family, with a cause and a cure; no other name is."""
+    sections = (_ROOT / "docs/reference/errors.md").read_text().split("\n## ")[1:]
+    listed = {}
+    for section in sections:
+        base = re.match(r"(\w+): ", section)[1]
+        rows = re.findall(r"^\| `(\w+)` \|([^|]+)\|([^|]+)\|$", section, re.MULTILINE)
+        listed |= {name: base for name, cause, cure in rows if cause.strip() and cure.strip()}
+
+    classes = [getattr(errors, name) for name in errors.__all__]
+    expected = {}
+    for base in RelstateError.__subclasses__():
+        members = [cls for cls in classes if issubclass(cls, base) and cls is not base] or [base]
+        expected |= {member.__name__: base.__name__ for member in members}
+    assert listed == expected
