@@ -5,6 +5,7 @@
 #   make test-unit   run those of them that need no Spark: 90 seconds
 #   make test-slow   run the slow ones: kills, damage, documents, examples, laws with many seeds
 #   make durations   run all tests and record which of them are slow
+#   make dist        build a wheel and a source distribution in dist, and try the wheel alone
 #   make bench       run the benchmarks       (ARGS goes to them)
 #   make lint        check style and types
 #   make format      rewrite the sources in the project's style
@@ -32,7 +33,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(RUN)
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(RUN)
 unexport SPARK_HOME PYTHONPATH PYTHONHOME VIRTUAL_ENV
 
-.PHONY: demo test test-unit test-slow durations bench lint format typecheck clean preflight
+.PHONY: demo test test-unit test-slow durations dist bench lint format typecheck clean preflight
 
 demo: $(STAMP)
 	$(RUN) examples/flights.py $(ARGS)
@@ -50,6 +51,11 @@ durations: $(STAMP)
 	$(PYTEST) --junitxml=build/tests.xml -o junit_family=xunit1 -o junit_duration_report=call $(ARGS)
 	$(RUN) scripts/durations.py build/tests.xml
 
+dist: $(STAMP)
+	rm -rf dist
+	$(RUN) -m build --no-isolation --outdir dist
+	$(RUN) scripts/bare_environment.py dist/*.whl
+
 bench: $(STAMP)
 	$(RUN) -m benchmarks $(ARGS)
 
@@ -66,7 +72,7 @@ typecheck: $(STAMP)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	rm -rf build *.egg-info package/*.egg-info spark-warehouse metastore_db derby.log
+	rm -rf build dist *.egg-info package/*.egg-info spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 preflight:

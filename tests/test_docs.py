@@ -139,7 +139,7 @@ def test_the_walks_name_code_that_exists() -> None:
 
 def test_every_link_leads_somewhere() -> None:
     """Links between the pages name files and headings that exist."""
-    pages = [_ROOT / "README.md", *sorted((_ROOT / "docs").rglob("*.md"))]
+    pages = [*sorted(_ROOT.glob("*.md")), *sorted((_ROOT / "docs").rglob("*.md"))]
     broken = []
     for page in pages:
         for target in re.findall(r"\]\(([^)#\s]*(?:#[^)\s]*)?)\)", page.read_text()):
