@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from .catalog_commit import check_storable
 from .epochs import Epochs, epoch_number
+from .feed.expiries import Expiries
 from .feed.feed_plan import FeedPlan, FeedSnapshot
 from .feed.planning import (
     FeedRequest,
@@ -30,6 +31,7 @@ from .log.transaction import CommitResult
 from .maintenance.compaction import CompactionJob, CompactionReport
 from .read_plan import ReadPlan
 from .segment.writer import SegmentWriter
+from .table.encoding import encoding_of
 from .table.tablewriter import WriteTarget
 from .writing import write_target
 
@@ -39,6 +41,7 @@ class Jobs:
 
     def __init__(self, epochs: Epochs) -> None:
         self._epochs = epochs
+        self._expiries = Expiries(epochs.environment)
 
     # Writing
 
@@ -109,12 +112,15 @@ class Jobs:
         columns: Sequence[str] | None = None,
         pending: Entry | None = None,
         shows_expiry: bool = False,
+        times: tuple[int, int] | None = None,
     ) -> FeedPlan:
         """Return what other processes need to read the changes that `Store.changes` yields.
 
         A feed that ends right before it begins is empty. ``pending``: a commit that is about to
         follow the last epoch, whose changes belong to the feed. ``shows_expiry``: the feed is of
-        all rows, whether or not they have expired, each with its `EXPIRY`. EpochNotFoundError,
+        all rows, whether or not they have expired, each with its `EXPIRY`. ``times``: by which
+        rows and parts of rows have expired that are not there before the feed, and after it: see
+        `FeedRequest`; they take the place of those of the epochs. EpochNotFoundError,
         EpochExpiredError, TableNotFoundError, also if the table was dropped and created again
         within the range; OptionError for a range that ends before it begins, or that holds a
         repair of the clock if rows expire; SchemaMismatchError for an unknown column.
@@ -122,9 +128,19 @@ class Jobs:
         first = epoch_number(first_epoch)
         last = None if last_epoch is None else epoch_number(last_epoch)
         request = FeedRequest(
-            name, first, last, deduplication, update_images, columns, pending, shows_expiry
+            name, first, last, deduplication, update_images, columns, pending, shows_expiry, times
         )
-        return plan_feed(self._epochs.log, self._epochs.state, request)
+        return plan_feed(self._epochs.log, self._epochs.state, request, self._expiries)
+
+    def next_expiry(self, table_id: int, epoch: int, time: int) -> int | None:
+        """Return the first time after ``time`` by which a table may have other rows.
+
+        It is of the table at an epoch that is still kept, to which nothing is written any more.
+        Times are in microseconds since 1970; None if nothing more of it expires.
+        """
+        state = self._epochs.state_at(epoch)
+        encoding = encoding_of(state.tables[table_id].definition, state.settings.vnode_count)
+        return self._expiries.next_time(encoding, state.segments_of(table_id), time)
 
     def feed_snapshot(
         self, name: str, epoch: int, *, columns: Sequence[str] | None = None

@@ -106,6 +106,12 @@ class ReadPlan:
         table_id = self.definition.table_id
         return sum(segment.record.rows(table_id) for segment in self.segments)
 
+    @property
+    def expiring_segments(self) -> tuple[SequencedSegment, ...]:
+        """The segments with rows that expire."""
+        table_id = self.definition.table_id
+        return tuple(segment for segment in self.segments if segment.record.expiring(table_id))
+
     def rows_by_log(self) -> int | None:
         """Return how many rows there are, from the log alone; None if files have to be read.
 

@@ -92,7 +92,10 @@ def _populate_part(runner: JobRunner, view_id: int) -> bool:
     reading = runner.reading(state, view_id, start.time, view.progress.clock)
     part, output = _run_part(runner, state, view_id, start, position, reading)
     backfill = None if part.after.is_end else part.after.to_json()
-    clock = None if reading is None else reading.clock(output.moments)
+    clock = None
+    if reading is not None:
+        expiries = runner.next_expiries(state, view_id, start.epochs, start.time)
+        clock = reading.clock(output.moments, expiries)
     progress = NewProgress(view, start.reflects, tuple(start.epochs.items()), backfill, clock)
     runner.commit([output], [progress])
     return True
@@ -244,4 +247,6 @@ def _plan_source(store: Store, source: Source, start: _Start) -> ReadPlan | OneR
     # The table may have had another name then.
     name = store.state_at(epoch).name_of(source.table_id)
     plan = store.read_plan(name, epoch=epoch, columns=source.column_names)
+    if source.by_parts:
+        return replace(plan, time=start.time)
     return replace(plan, shows_expiry=source.expiry is not None)

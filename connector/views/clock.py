@@ -1,5 +1,7 @@
 """The present time of views: what passes their temporal filters, and when that changes next.
 
+A view over a document table depends on the present time, too: parts of rows expire.
+
 Spark evaluates the bounds of filters at the time of a refresh and at times in the day after it, on
 the driver and without a job. Bounds jump only where a time zone changes its offset or a day or a
 month begins. All of that happens at quarters of an hour; between two of these a bound increases
@@ -64,6 +66,8 @@ class ClockReading:
         before: ViewClock | None,
     ) -> ClockReading:
         """Return the reading at a time, of a view that has been at ``before`` if it has rows."""
+        if not filters:
+            return cls(time, (), (), ())
         evaluated = _Evaluated.at(session, filters, time)
         if before is not None and before.time == time:
             ranges = before.ranges
@@ -78,12 +82,15 @@ class ClockReading:
         """What passes each filter before a refresh and after it."""
         return tuple(map(ClockStep, self.before, self.ranges))
 
-    def clock(self, moments: Sequence[NextMoments]) -> ViewClock:
+    def clock(
+        self, moments: Sequence[NextMoments], expiries: Iterable[int | None] = ()
+    ) -> ViewClock:
         """Return the clock of the view after the refresh.
 
-        ``moments``: for each filter the next moments of its rows.
+        ``moments``: for each filter the next moments of its rows. ``expiries``: the next times at
+        which something in a table that it reads expires.
         """
-        times = map(_Course.due, self.day, self.ranges, moments)
+        times = [*map(_Course.due, self.day, self.ranges, moments), *expiries]
         due = min((time for time in times if time is not None), default=None)
         return ViewClock(self.time, due, self.ranges)
 

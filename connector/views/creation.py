@@ -182,13 +182,14 @@ def _table(view: str, fragment: int, operator: Operator, spec: StateTableSpec) -
 def _inputs(state: StoreState, plan: ViewPlan) -> tuple[ViewInput, ...]:
     """Return the tables that a plan reads, each once, with the ids of the columns it reads."""
     columns: dict[int, dict[int, None]] = {}
-    expiring = {scan.table_id for scan in plan.scans if scan.expiry is not None}
+    expiring = {scan.table_id for scan in plan.scans if scan.follows_expiry}
+    divided = {scan.table_id for scan in plan.scans if scan.by_parts}
     for scan in plan.scans:
         schema = state.tables[scan.table_id].definition.schema
         ids = (schema.column(name).id for name in scan.column_names)
         columns.setdefault(scan.table_id, {}).update(dict.fromkeys(ids))
     return tuple(
-        ViewInput(table_id, tuple(sorted(ids)), table_id in expiring)
+        ViewInput(table_id, tuple(sorted(ids)), table_id in expiring, table_id in divided)
         for table_id, ids in columns.items()
     )
 

@@ -131,7 +131,11 @@ class Round:
             for table_id, _ in before.progress.inputs
         )
         reading = self._readings.get(view_id)
-        clock = None if reading is None else reading.clock(self._outputs[view_id].moments)
+        clock = None
+        if reading is not None:
+            epochs = {table_id: self._state.epoch for table_id, _ in inputs}
+            expiries = self._runner.next_expiries(self._state, view_id, epochs, self.time)
+            clock = reading.clock(self._outputs[view_id].moments, expiries)
         return NewProgress(before, epoch, inputs, clock=clock, figures=self._figures(view_id))
 
     def _figures(self, view_id: int) -> RefreshFigures:
@@ -196,9 +200,10 @@ class Round:
         taken_in = view.progress.epoch_of(source.table_id)
         table = state.tables[source.table_id]
         pending = self._pending if source.table_id in self._outputs else None
-        if table.data_epoch <= taken_in and pending is None:
+        is_due = source.by_parts and view.progress.is_due(self.time)
+        if table.data_epoch <= taken_in and pending is None and not is_due:
             return SourceRead(source, None, vnodes)
-        if source.expiry is None and state.expiring_rows(source.table_id):
+        if not source.follows_expiry and state.expiring_rows(source.table_id):
             raise _expiring_rows_error(table.definition)
         # What has expired held no changes: vacuum keeps those that a view still has to read.
         first = max(taken_in, state.oldest_epoch) + 1
@@ -210,8 +215,15 @@ class Round:
             columns=[*source.column_names, CHANGE_TYPE],
             pending=pending,
             shows_expiry=source.expiry is not None,
+            times=self._times(view) if source.by_parts else None,
         )
         return SourceRead(source, plan if plan.steps else None, vnodes)
+
+    def _times(self, view: CatalogView) -> tuple[int, int]:
+        """Return the present time of a view before this refresh, and after it."""
+        clock = view.progress.clock
+        assert clock is not None
+        return clock.time, self.time
 
     @property
     def _pending(self) -> Entry:

@@ -8,7 +8,7 @@ Does not know: which views are to be brought forward (refresh, backfill).
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
@@ -80,16 +80,26 @@ class JobRunner:
     def reading(
         self, state: StoreState, view_id: int, time: int, before: ViewClock | None
     ) -> ClockReading | None:
-        """Return what passes the temporal filters of a view at a time; None if it has none.
+        """Return the present time for a view, and what passes its temporal filters then.
 
-        ``before``: its clock; None if it has no rows yet.
+        None if it does not depend on the time. ``before``: its clock; None if it has no rows yet.
         """
-        filters = self.plan_of(state, view_id).temporal_filters
-        if not filters:
+        plan = self.plan_of(state, view_id)
+        if not plan.reads_clock:
             return None
         session = self._sessions.of(state.views[view_id].definition.settings)
         with keep_active_session(self._sessions.spark):
-            return ClockReading.at(session, filters, time, before)
+            return ClockReading.at(session, plan.temporal_filters, time, before)
+
+    def next_expiries(
+        self, state: StoreState, view_id: int, epochs: Mapping[int, int], time: int
+    ) -> list[int | None]:
+        """Return the next times after ``time`` at which something that a view reads expires.
+
+        Of what it reads by parts; ``epochs``: those up to which it has taken in its inputs.
+        """
+        tables = self.plan_of(state, view_id).divided_tables
+        return [self._store.jobs.next_expiry(table, epochs[table], time) for table in tables]
 
     def job(
         self,

@@ -97,8 +97,10 @@ def _check_catalog(plan: ViewPlan, state: StoreState, view: CatalogView) -> None
         _check_scan(scan, state.tables[scan.table_id].definition)
     scanned = {scan.table_id for scan in plan.scans}
     require(scanned == {read.table_id for read in definition.inputs}, "it reads other tables")
+    by_parts = {read.table_id for read in definition.inputs if read.by_parts}
     for scan in plan.scans:
-        is_same = (scan.expiry is not None) == definition.follows_expiry(scan.table_id)
+        follows = definition.follows_expiry(scan.table_id), scan.table_id in by_parts
+        is_same = (scan.follows_expiry, scan.by_parts) == follows
         require(is_same, f"rows of {scan.table!r} that expire are not what its inputs say")
     require(len(plan.state_schemas) == len(definition.internal), "it has other state tables")
     schemas = (*plan.state_schemas, plan.table_schema)

@@ -107,6 +107,16 @@ class ViewPlan:
         """The filters that compare rows with the present time, in the order of the plan."""
         return tuple(node for node in walk(self.root) if isinstance(node, TemporalFilter))
 
+    @cached_property
+    def divided_tables(self) -> tuple[int, ...]:
+        """The ids of the document tables that it reads, of whose rows parts may expire."""
+        return tuple({scan.table_id: None for scan in self.scans if scan.by_parts})
+
+    @property
+    def reads_clock(self) -> bool:
+        """Whether its rows depend on the present time."""
+        return bool(self.temporal_filters or self.divided_tables)
+
     def operators_of(self, node: Node) -> tuple[Operator, ...]:
         """Return the executors of a node, in the order in which its rows pass them."""
         return self._operators_of.get(id(node), ())

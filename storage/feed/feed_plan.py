@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..environment import Environment, environment_of
+from ..log.sequenced_segment import SequencedSegment
 from ..log.table_definition import TableDefinition
 from ..read_plan import ReadPlan
 from ..schema.arrow import arrow_field
@@ -32,6 +33,7 @@ class FeedPlan:
 
     ``before``: the table as it was before the first step, under its definition at the last epoch,
     so that all rows have one schema. ``steps``: the commits that changed it, ascending.
+    ``expiring``: the segments before the steps in which something may expire by the last of them.
     """
 
     before: ReadPlan
@@ -39,6 +41,7 @@ class FeedPlan:
     last_epoch: int
     steps: tuple[FeedStep, ...]
     shape: FeedShape
+    expiring: tuple[SequencedSegment, ...] = ()
 
     @property
     def definition(self) -> TableDefinition:
@@ -59,11 +62,10 @@ class FeedPlan:
     def _examined(self) -> ReadPlan:
         """The table over only the segments whose entries a read examines."""
         segments = [segment for step in self.steps for segment in step.segments]
-        before, table_id = self.before.segments, self.definition.table_id
         if any(step.is_based for step in self.steps):
-            segments += before
+            segments += self.before.segments
         elif self.shape.follows_expiry:
-            segments += [segment for segment in before if segment.record.expiring(table_id)]
+            segments += self.expiring
         return replace(self.before, segments=tuple(segments))
 
     def partitions(self, count: int) -> tuple[tuple[range, ...], ...]:
@@ -86,7 +88,7 @@ class FeedPlan:
         if not self.steps:
             return
         environment = environment or environment_of(self.before.path)
-        reader = FeedReader(environment, self.before, self.steps, self.shape)
+        reader = FeedReader(environment, self.before, self.steps, self.shape, self.expiring)
         for chunk in self._chunks(vnodes or [range(self.before.vnode_count)]):
             yield from reader.batches(chunk)
 

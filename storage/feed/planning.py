@@ -17,7 +17,9 @@ from ..log.log import Log
 from ..log.state import StoreState
 from ..log.table_definition import TableDefinition
 from ..read_plan import ReadPlan
+from ..table.encoding import encoding_of
 from .columns import feed_fields, stored_columns
+from .expiries import Expiries
 from .feed_plan import FeedPlan, FeedSnapshot
 from .reader import FeedShape
 from .source import FeedStep, every_step_of, steps_of
@@ -31,7 +33,10 @@ class FeedRequest:
     """The arguments of a feed; ``last`` is None for the latest epoch, ``columns`` for all.
 
     ``pending``: a commit that is about to follow the latest epoch and whose changes are part of the
-    feed, which then ends at the latest epoch. ``shows_expiry``: as in `FeedShape`.
+    feed, which then ends at the latest epoch. ``shows_expiry``: as in `FeedShape`. ``times``: the
+    rows before the feed are those that had not expired by the first time, and the rows after it
+    those that have not by the second, both in microseconds since 1970, whatever the times of the
+    epochs; for net changes.
     """
 
     table: str
@@ -42,12 +47,13 @@ class FeedRequest:
     columns: Sequence[str] | None = None
     pending: Entry | None = None
     shows_expiry: bool = False
+    times: tuple[int, int] | None = None
 
 
-def plan_feed(log: Log, newest: StoreState, request: FeedRequest) -> FeedPlan:
+def plan_feed(log: Log, newest: StoreState, request: FeedRequest, expiries: Expiries) -> FeedPlan:
     """Return the plan of a feed; ``newest``: the newest state of the store.
 
-    A range that ends right before it begins has no changes. EpochExpiredError,
+    A range that ends right before it begins has no changes, unless it has times. EpochExpiredError,
     EpochNotFoundError, TableNotFoundError also if the table was dropped and created again within
     the range, OptionError for a range that ends before it begins, and, unless the feed shows
     expiries, for a repair of the clock within the range of a table whose rows expire; the errors of
@@ -56,11 +62,16 @@ def plan_feed(log: Log, newest: StoreState, request: FeedRequest) -> FeedPlan:
     last = newest.epoch if request.last is None else request.last
     _check_range(newest, request.first, last)
     definition = log.state_at(newest, min(last, newest.epoch)).table(request.table).definition
-    return _plan(log, newest, definition, request, last)
+    return _plan(log, newest, definition, request, last, expiries)
 
 
 def _plan(
-    log: Log, newest: StoreState, definition: TableDefinition, request: FeedRequest, last: int
+    log: Log,
+    newest: StoreState,
+    definition: TableDefinition,
+    request: FeedRequest,
+    last: int,
+    expiries: Expiries,
 ) -> FeedPlan:
     fields = feed_fields(definition.schema, request.columns)
     _check_same_table(log, newest, definition, request.first)
@@ -71,7 +82,9 @@ def _plan(
     follows_expiry = not request.shows_expiry and _expires(
         log, newest, definition, request.first, steps
     )
-    if follows_expiry:
+    if follows_expiry and request.times is not None:
+        steps = tuple(_steps_at(request.times[1], request.first, steps))
+    elif follows_expiry:
         existing = (entry for entry in entries if entry.epoch >= definition.created_epoch)
         steps = tuple(every_step_of(existing, definition.table_id))
         _check_times_ascend(newest, definition, steps)
@@ -79,10 +92,24 @@ def _plan(
     if merges_expired or _may_forget(log, newest, definition, steps):
         steps = tuple(_with_bases(log, newest, definition.table_id, entries, steps))
     before = _before(log, newest, definition, steps)
+    expiring = before.expiring_segments
+    if follows_expiry and request.times is not None:
+        before = replace(before, time=request.times[0])
+        encoding = encoding_of(definition, before.vnode_count)
+        expiring = expiries.expiring(encoding, before.segments, *request.times)
+        if not expiring and not any(step.segments or step.is_based for step in steps):
+            steps = ()
     is_net = _is_net(request.deduplication)
     names = tuple(field.name for field in fields)
     shape = FeedShape(is_net, request.update_images, names, request.shows_expiry, follows_expiry)
-    return FeedPlan(before, request.first, last, steps, shape)
+    return FeedPlan(before, request.first, last, steps, shape, expiring)
+
+
+def _steps_at(time: int, first: int, steps: Sequence[FeedStep]) -> Iterator[FeedStep]:
+    """Yield steps with one time, from the first epoch on: by then rows may have expired."""
+    if not steps or steps[0].epoch > first:
+        yield FeedStep(first, time, (), is_based=False)
+    yield from (replace(step, time=time) for step in steps)
 
 
 def _expires(

@@ -72,14 +72,19 @@ class FeedReader:
         before: ReadPlan,
         steps: Sequence[FeedStep],
         shape: FeedShape,
+        expiring: Sequence[SequencedSegment],
     ) -> None:
-        """``before``: the table as it was before the steps."""
+        """``before``: the table as it was before the steps.
+
+        ``expiring``: those of its segments in which something may expire by the last step.
+        """
         self._environment = environment
         self._before = before
         self._table = before.open(environment)
         self._encoding = self._table.encoding
         self._steps = steps
         self._shape = shape
+        self._expiring_segments = expiring
         self._source = EntrySource(environment, self._encoding.table_id, before.verify)
         self._schema = feed_schema(self._encoding.schema, shape.columns)
         self._epochs = np.array([step.epoch for step in steps], np.int64)
@@ -201,11 +206,8 @@ class FeedReader:
 
     def _expiring(self, bounds: Bounds) -> Iterator[Block]:
         """Yield the entries before the steps that expire by the last of them, also hidden ones."""
-        table_id, last = self._encoding.table_id, self._times.max()
-        segments = (
-            segment for segment in self._before.segments if segment.record.expiring(table_id)
-        )
-        for block in self._source.read(segments, bounds):
+        last = self._times.max()
+        for block in self._source.read(self._expiring_segments, bounds):
             expiries = Headers(block).expiries
             yield block.take(np.flatnonzero((expiries > self._before.time) & (expiries <= last)))
 

@@ -265,7 +265,12 @@ def check_alterable(state: StoreState, altered: AlteredTable, *, is_emptied: boo
     if properties.ttl is not None:
         check_unread(state, table_id, "given a TTL")
     if properties.may_have_parts and not altered.before.properties.may_have_parts:
-        followers = [view for view in readers if view.definition.follows_expiry(table_id)]
+        followers = [
+            view
+            for view in readers
+            for table in view.definition.inputs
+            if table.table_id == table_id and table.follows_expiry and not table.by_parts
+        ]
         advice = ", which follow rows that expire whole; drop them first"
         _check_no_readers(state, table_id, followers, "made a document table", advice)
     after = {column.id: column.without_comment for column in altered.after.schema.columns}
@@ -337,11 +342,11 @@ def _check_view(state: StoreState, view: NewView) -> None:
                 f"the view {view.table.name!r} cannot read table {definition.name!r}, whose rows "
                 "expire (TTL): it was planned when they did not; create it again"
             )
-        if expires and definition.properties.may_have_parts:
+        if definition.properties.may_have_parts and table.follows_expiry and not table.by_parts:
             raise SchemaError(
-                f"the view {view.table.name!r} cannot read table {definition.name!r}: it is a "
-                "document table whose rows expire (TTL), and they do so part by part, which views "
-                "do not follow; copy the rows to a table with encoding = 'row'"
+                f"the view {view.table.name!r} cannot read table {definition.name!r}: it has "
+                "become a document table, which expires part by part, since the view was planned; "
+                "create the view again"
             )
         column_ids = {column.id for column in definition.schema.columns}
         if not column_ids.issuperset(table.column_ids):

@@ -186,14 +186,25 @@ class StoreState:
         """Return the oldest epoch that a view with this progress still has to read.
 
         None: it needs none before this state's epoch. An input that has not changed since the
-        epoch it was read at can be followed from any later epoch.
+        epoch it was read at can be followed from any later epoch, and a document table as long as
+        nothing in it has expired that the view still has: compaction removes what has expired.
         """
+        has_expired = progress.is_due(self.time)
         needed_epochs = (
             epoch
             for table_id, epoch in progress.inputs
-            if epoch and (progress.backfill is not None or self.has_changed(table_id, epoch))
+            if epoch
+            and (
+                progress.backfill is not None
+                or self.has_changed(table_id, epoch)
+                or (has_expired and self._has_parts(table_id))
+            )
         )
         return min(needed_epochs, default=None)
+
+    def _has_parts(self, table_id: int) -> bool:
+        table = self.tables.get(table_id)
+        return table is not None and table.definition.properties.may_have_parts
 
     def has_changed(self, table_id: int, epoch: int) -> bool:
         """Return whether a table may have changed after an epoch; False if it does not exist."""

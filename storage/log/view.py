@@ -17,23 +17,28 @@ from relstate.vnode import VnodeMapping
 class ViewInput:
     """A table (possibly another view's) that a view reads, and the ids of the columns it reads.
 
-    ``follows_expiry``: rows of the table that expire leave the view.
+    ``follows_expiry``: rows of the table that expire leave the view. ``by_parts``: so do parts of
+    its rows, whose times the view takes from the table.
     """
 
     table_id: int
     column_ids: tuple[int, ...]
     follows_expiry: bool = False
+    by_parts: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the input as JSON values. On disk: never change a name."""
-        follows = {"follows_expiry": True} if self.follows_expiry else {}
-        return follows | {"table_id": self.table_id, "columns": list(self.column_ids)}
+        flags = {"follows_expiry": self.follows_expiry, "by_parts": self.by_parts}
+        return {name: flag for name, flag in flags.items() if flag} | {
+            "table_id": self.table_id,
+            "columns": list(self.column_ids),
+        }
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> ViewInput:
         """Return the input that `to_json` described."""
-        follows_expiry = value.get("follows_expiry", False)
-        return cls(value["table_id"], tuple(value["columns"]), follows_expiry)
+        flags = value.get("follows_expiry", False), value.get("by_parts", False)
+        return cls(value["table_id"], tuple(value["columns"]), *flags)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,8 @@ class Scan(Leaf):
 
     ``columns``: those that are read. ``primary_key``: the fields of the table's primary key, in its
     order; all of them are among the columns. ``grows_only``: the table is append-only. ``expiry``:
-    the field, a BIGINT, with when a row expires; None if the table's rows do not.
+    the field, a BIGINT, with when a row expires; None if the table's rows do not. ``by_parts``: it
+    is a document table: what of its rows has expired by the time of a refresh is not there.
     """
 
     operator = "scan"
@@ -60,6 +61,7 @@ class Scan(Leaf):
     primary_key: Names
     grows_only: bool = False
     expiry: types.Field | None = None
+    by_parts: bool = False
 
     @cached_property
     def fields(self) -> tuple[types.Field, ...]:
@@ -78,6 +80,11 @@ class Scan(Leaf):
         return self.grows_only
 
     @property
+    def follows_expiry(self) -> bool:
+        """Whether what expires leaves the scan, or the filter above it."""
+        return self.expiry is not None or self.by_parts
+
+    @property
     def column_names(self) -> Names:
         """The names of the table's columns that are read."""
         return tuple(column.column for column in self.columns)
@@ -93,19 +100,25 @@ class Scan(Leaf):
         """``Scan t [column, column AS field] key [field]``."""
         columns = ", ".join(_renamed(column.column, column.field.name) for column in self.columns)
         expiry = "" if self.expiry is None else f" expiry [{self.expiry.name}]"
-        return f"Scan {self.table} [{columns}] key [{', '.join(self.key)}]{expiry}"
+        parts = " by the present time" if self.by_parts else ""
+        return f"Scan {self.table} [{columns}] key [{', '.join(self.key)}]{expiry}{parts}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the scan as JSON values."""
         expiry = {} if self.expiry is None else {"expiry": field_json(self.expiry)}
-        return expiry | {
-            "operator": self.operator,
-            "table_id": self.table_id,
-            "table": self.table,
-            "columns": [[column.column, field_json(column.field)] for column in self.columns],
-            "primary_key": list(self.primary_key),
-            "grows_only": self.grows_only,
-        }
+        parts = {"by_parts": True} if self.by_parts else {}
+        return (
+            expiry
+            | parts
+            | {
+                "operator": self.operator,
+                "table_id": self.table_id,
+                "table": self.table,
+                "columns": [[column.column, field_json(column.field)] for column in self.columns],
+                "primary_key": list(self.primary_key),
+                "grows_only": self.grows_only,
+            }
+        )
 
     @classmethod
     def from_json(cls, value: Json, read: ReadNode) -> Node:
@@ -117,11 +130,13 @@ class Scan(Leaf):
             read_names(value["primary_key"]),
             read_flag(value["grows_only"]),
             read_field(value["expiry"]) if "expiry" in value else None,
+            read_flag(value.get("by_parts", False)),
         )
 
     def check(self) -> None:
-        """ValueError, too, if the expiry is not a BIGINT."""
+        """ValueError, too, if the expiry is not a BIGINT, or one of a document table."""
         super().check()
+        require(self.expiry is None or not self.by_parts, "a scan by parts has an expiry")
         is_whole = self.expiry is None or self.expiry.type == types.BigInt()
         require(is_whole, "the expiry of a scan is not a BIGINT")
 

@@ -292,7 +292,8 @@ class Table:
 
     ``columns``: the columns that a query can name. ``hidden``: key columns that it cannot name.
     ``row_id``: the name of the hidden row id; None for a table with a primary key.
-    ``expires``: whether rows may expire.
+    ``expires``: whether rows may expire; ``has_parts``: whether parts of them may, each at a time
+    of its own.
     """
 
     table_id: int
@@ -303,6 +304,7 @@ class Table:
     hidden: tuple[types.Field, ...] = ()
     row_id: str | None = None
     expires: bool = False
+    has_parts: bool = False
 
 
 class Tables(Protocol):
@@ -335,6 +337,7 @@ class StoreTables:
             tuple(column.field for column in columns if column.hidden),
             None if row_id is None else row_id.name,
             definition.properties.ttl is not None or self._state.expiring_rows(table_id) > 0,
+            definition.properties.may_have_parts,
         )
 
 

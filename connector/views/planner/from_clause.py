@@ -328,7 +328,9 @@ class FromPlanner:
         primary_key = tuple(fields[name.lower()] for name in table.primary_key)
         scan = Scan(table.table_id, table.name, tuple(columns), primary_key, table.is_append_only)
         node: Node = scan
-        if table.expires:
+        if table.has_parts:
+            node = replace(scan, by_parts=True)
+        elif table.expires:
             expiry = types.Field(self.builder.namer.unique_name("expiry"), types.BigInt())
             node = filter_expired(replace(scan, expiry=expiry), expiry.name)
         visible = [column_.name for column_ in table.columns if column_.name.lower() in fields]

@@ -172,7 +172,7 @@ def _signature(node: Node, children: Sequence[int]) -> Hashable:
         columns = tuple((own.column, own.field.type) for own in node.columns)
         key = tuple(map(names.__getitem__, node.primary_key))
         expiry = None if node.expiry is None else names[node.expiry.name]
-        return Scan, node.table_id, columns, key, node.grows_only, expiry
+        return Scan, node.table_id, columns, key, node.grows_only, expiry, node.by_parts
     inputs = {id(child): number for child, number in zip(node.children, children, strict=True)}
     return _without_names(node, names, inputs.get)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from relstate.connector.sql import Database
-from relstate.storage import Store, errors
+from relstate.storage import Store
 from support.multisets import difference, rows_of_table
 
 if TYPE_CHECKING:
@@ -69,14 +69,3 @@ def test_views_follow_patches(spark: SparkSession, make_store: StoreMaker) -> No
             view = rows_of_table(store.table(name).to_arrow())
             assert difference(view, rows_of_table(db.sql(query).toArrow())) == ([], [])
     assert [problem for report in db.check_views() for problem in report.problems] == []
-
-
-def test_a_document_table_that_expires_has_no_views(
-    spark: SparkSession, make_store: StoreMaker
-) -> None:
-    """Its rows expire part by part: a view would lose them whole."""
-    store = make_store(vnode_count=8, shards=2)
-    store.create_table("t", "k BIGINT, v BIGINT", primary_key=["k"], encoding="document", ttl=60)
-    with pytest.raises(errors.SchemaError, match="part by part"):
-        Database(spark, store).sql("CREATE MATERIALIZED VIEW w AS SELECT k, v FROM t")
-    assert "w" not in store.tables()
