@@ -141,19 +141,19 @@ def refresh(db: Database, chance: Random, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_view_is_its_select_as_parts_expire(
     seed: int, db: Database, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows, columns, entries and elements come, expire, stay for ever, and are compacted away.
 
     Views are created before the rows and after them, refreshed after one step or many, some of
-    them by parts; refreshes end before their commit, and in half of the cases epochs expire.
+    them by parts; refreshes end before their commit, and in one of the cases epochs expire.
     """
     if seed == 2:
         for module in (runner, backfill):
             monkeypatch.setattr(module, "PART_ROWS", 5)
-    if seed == 3:
+    if seed == 1:
         monkeypatch.setattr(expiries, "_MOST_TIMES", 2)
     chance, store = Random(seed), db.store
     create(db, "v_")
@@ -162,20 +162,20 @@ def test_a_view_is_its_select_as_parts_expire(
             change(store, chance)
             clock.advance(chance.choice([0, 2, 7]))
         clock.advance(chance.choice([0, 7, 25, 61]))
-        maintain(store, clock, chance, expires=seed % 2 == 1)
+        maintain(store, clock, chance, expires=seed == 1)
         refresh(db, chance, monkeypatch)
         check(db, "v_")
     create(db, "w_", 1)
     check(db, "w_")
     clock.advance(20)
-    maintain(store, clock, chance, expires=seed % 2 == 1)
+    maintain(store, clock, chance, expires=seed == 1)
     db.refresh()
     check(db, "v_")
     check(db, "w_")
     clock.advance(1000)
     db.refresh()
     check(db, "v_")
-    if seed % 2 == 0:  # the check reads the epochs that views reflect
+    if seed != 1:  # the check reads the epochs that views reflect
         assert problems(db) == []
 
 
