@@ -69,13 +69,17 @@ class OneRowSubquery:
         return text_of(conjunction([equality.condition for equality in self.equalities]))
 
 
-def check_own_columns(planned: PlannedSubquery, select: exp.Select) -> None:
-    """Raise DecorrelationError if a subquery reads outer values in a clause after WHERE."""
+def own_columns(planned: PlannedSubquery, select: exp.Select) -> list[SelectColumn]:
+    """Return the columns of a subquery that reads outer values up to WHERE alone.
+
+    DecorrelationError if it reads them in a clause after WHERE.
+    """
     scope = planned.context.scope(planned.relation.items)
     columns = select_columns(select, scope)
     group_by(select, columns, scope)
     if (clause := select.args.get("having")) is not None:
         replace(scope, aliases=alias_values(columns)).resolve(clause.this)
+    return columns
 
 
 def has_one_row(planned: PlannedSubquery) -> bool:

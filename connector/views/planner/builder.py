@@ -28,7 +28,7 @@ from relstate.storage import types
 
 from ..plan.node import Names, Node, Order
 from ..plan.stateless import Filter, Output, Project
-from ..plan.topn import TopN
+from ..plan.topn import UNBOUNDED, Ranking, TopN
 from .analysis import Analysis
 from .expressions import SUBQUERY_CALL, unsupported_error
 from .rank_bound import apply_rank_bound
@@ -233,10 +233,22 @@ class Builder:
             orders.setdefault(name, Order(name, descending, nulls_first))
         return node, tuple(orders.values())
 
-    def limit(self, node: Node, order: tuple[Order, ...], limit: int, offset: int) -> Node:
-        """Return ``limit`` rows of an order, after the first ``offset``."""
+    def limit(self, node: Node, order: tuple[Order, ...], limit: int | None, offset: int) -> Node:
+        """Return ``limit`` rows of an order, None for all, after the first ``offset``."""
         node, all_rows = self.with_constant(node, "all_rows")
-        return TopN(node, (all_rows,), order, limit, offset, is_global=True)
+        if limit is not None:
+            return TopN(node, (all_rows,), order, limit, offset, is_global=True)
+        rank = types.Field(self.namer.unique_name("position"), types.Int())
+        return TopN(
+            node,
+            (all_rows,),
+            order,
+            UNBOUNDED,
+            offset,
+            rank=rank,
+            ranking=Ranking.ROW_NUMBER,
+            is_global=True,
+        )
 
     def is_same(self, node: Node, left: Tree, right: Tree) -> bool:
         """Return whether Spark takes two expressions over an operator's fields for the same."""

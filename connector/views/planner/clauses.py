@@ -193,12 +193,15 @@ def order_keys(
         raise unsupported_error(
             "ORDER BY beside a function that returns rows", "order in a query around it", clause
         )
-    keys = []
+    keys: list[tuple[Tree, bool, bool]] = []
     for value, descending, nulls_first in () if clause is None else sort_keys(clause):
-        if isinstance(value, exp.Var) or (
-            isinstance(value, exp.Column) and value.name.upper() == "ALL" and not value.table
-        ):
-            raise unsupported_error("ORDER BY ALL", "name the columns", clause)
+        if _is_all(value):
+            if scope.item("all") is not None or "all" in scope.aliases:
+                raise unsupported_error(
+                    "ORDER BY ALL over a column of that name", "name the columns", clause
+                )
+            keys += [(output.value, descending, nulls_first) for output in columns]
+            continue
         position = whole_number(value)
         resolved = scope.resolve(value) if position is None else columns[position - 1].value
         keys.append((without_parentheses(resolved), descending, nulls_first))
@@ -222,7 +225,8 @@ def has_limit(tree: Tree) -> bool:
 
 
 def _is_all(tree: Tree) -> bool:
-    return isinstance(tree, exp.Var | exp.Column) and tree.name.upper() == "ALL"
+    is_name = isinstance(tree, exp.Var) or (isinstance(tree, exp.Column) and not tree.table)
+    return is_name and tree.name.upper() == "ALL"
 
 
 def _row_count(tree: Tree) -> int:

@@ -6,7 +6,7 @@ itself is two inputs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -18,17 +18,17 @@ from relstate.connector.syntax.tree import Tree, columns_of, conjuncts, is_star,
 from relstate.storage import types
 
 from ..plan.join import JoinKind
-from ..plan.node import Names, Node
+from ..plan.node import Node
 from ..plan.stateless import Scan, ScanColumn
 from .analysis import Table, Tables, table_not_found_error
 from .builder import Builder, Item, Relation, has_subquery_call
 from .constants import one_row, plan_range, plan_values
+from .context import Context, PlanQuery, visible_common_tables
 from .expressions import function_name, unsupported_error
 from .generators import is_generator, named_columns, plan_generator, usual_names
 from .join_chain import JoinChain, JoinStep, resolve_all
-from .outer_domain import Domain, DomainColumns, join_domain_inputs
+from .outer_domain import join_domain_inputs
 from .pivot import plan_pivot
-from .scope import Outer, ResolveSubquery, Scope
 from .temporal import filter_expired
 
 _KINDS = {
@@ -39,56 +39,6 @@ _KINDS = {
     ("LEFT", "SEMI"): JoinKind.SEMI, ("", "SEMI"): JoinKind.SEMI,
     ("LEFT", "ANTI"): JoinKind.ANTI, ("", "ANTI"): JoinKind.ANTI,
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class CommonTable:
-    """A query of a WITH clause, the common tables that it can read, and the outer values."""
-
-    query: Tree
-    names: tuple[str, ...]
-    common_tables: Mapping[str, CommonTable]
-    domain: Domain | None = None
-
-
-CommonTables: TypeAlias = Mapping[str, CommonTable]
-PlanQuery: TypeAlias = Callable[[Tree, CommonTables, Domain | None], Relation]
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What a SELECT can name besides the columns of its FROM.
-
-    ``outer``: the columns of the query around a subquery in an expression, for its WHERE and for ON
-    of its inner joins alone. ``domain``: the outer values that all clauses may read, and
-    ``fields``: where the rows of FROM have them.
-    """
-
-    common_tables: CommonTables
-    resolve_subquery: ResolveSubquery
-    outer: Outer | None = None
-    domain: Domain | None = None
-    fields: Names = ()
-
-    def scope(self, items: Sequence[Item], aliases: Mapping[str, Tree] | None = None) -> Scope:
-        """Return the scope of an expression over columns."""
-        return Scope(
-            tuple(items),
-            aliases or {},
-            resolve_subquery=self.resolve_subquery,
-            outer=None if self.domain is None else DomainColumns(self.domain, self.fields),
-        )
-
-    def where_scope(self, items: Sequence[Item]) -> Scope:
-        """Return the scope of a WHERE over columns."""
-        scope = self.scope(items)
-        return scope if self.outer is None else replace(scope, outer=self.outer)
-
-    @property
-    def parameters(self) -> Set[str]:
-        """The names of the outer query's values in conditions."""
-        return set() if self.outer is None else self.outer.parameters.keys()
-
 
 PlanLateral: TypeAlias = Callable[[Relation, exp.Lateral, Context], Relation]
 
@@ -451,23 +401,6 @@ def _names_made(source: Tree) -> Sequence[str] | None:
     if not isinstance(select, exp.Select) or any(map(is_star, select.expressions)):
         return None
     return [expression.alias_or_name for expression in select.expressions]
-
-
-def visible_common_tables(
-    tree: Tree, common_tables: CommonTables, domain: Domain | None = None
-) -> CommonTables:
-    """Return the common tables that a query can read: its own and those of outer queries.
-
-    ``domain``: the outer values that its own ones may read.
-    """
-    clause = tree.args.get("with_")
-    if clause is None:
-        return common_tables
-    tables = dict(common_tables)
-    for table in clause.expressions:
-        names = tuple(column_.name for column_ in table.args["alias"].columns)
-        tables[table.alias.lower()] = CommonTable(table.this, names, dict(tables), domain)
-    return tables
 
 
 def _joins_of(tree: Tree) -> Sequence[Tree]:

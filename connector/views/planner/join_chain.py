@@ -260,13 +260,13 @@ def _join_items(left: tuple[Item, ...], step: JoinStep) -> tuple[tuple[Item, ...
     """Return the columns of a join in the order of ``*``, and the equalities of its USING."""
     right = step.relation.items
     pairs = step.kind.gives_pairs
-    if step.using is None:
+    names = () if step.using is None else step.using or _common_names(left, right)
+    if not names:  # also of a NATURAL JOIN of sides that have no name in common
         return (*left, *(right if pairs else ())), []
     left_scope, right_scope = Scope(left), Scope(right)
-    names = step.using or _common_names(left, right)
     columns = [(left_scope.item(name), right_scope.item(name)) for name in names]
     matches = [(l_item, r_item) for l_item, r_item in columns if l_item and r_item]
-    if len(matches) < len(names) or not matches:
+    if len(matches) < len(names):
         raise unsupported_error(
             "this join", "each side needs one column of every name in common", step.tree
         )

@@ -41,10 +41,12 @@ from .clauses import (
     order_keys,
     select_columns,
 )
-from .from_clause import Context, has_join_condition, is_left_join
+from .context import Context
+from .from_clause import has_join_condition, is_left_join
 from .generators import named_columns
 from .group_by import has_aggregates, plan_aggregate, plan_distinct, with_defaults
 from .join_conditions import plan_join
+from .limit_rule import is_limited_per_row
 from .scope import DecorrelationError, Outer, Scope, having_conditions
 from .subquery_joins import (
     Correlation,
@@ -52,7 +54,6 @@ from .subquery_joins import (
     PlannedSubquery,
     SubqueryJoin,
     correlation_of,
-    is_limited_per_row,
     with_outer_values,
 )
 from .windows import find_windows
@@ -145,7 +146,8 @@ class LateralJoin:
             for name, tree in self.outer.parameters.items()
             if is_column(tree)
         }
-        if not is_limited_per_row(self.planned, outer_types):
+        subquery = self.planned.relation.node
+        if not is_limited_per_row(self.planned.conditions, subquery, outer_types):
             raise self._error("LIMIT, and another comparison than = of columns of one type")
         if not sort_keys or limit is None:
             raise self._error("LIMIT")

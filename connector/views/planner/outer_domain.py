@@ -25,7 +25,6 @@ from relstate.connector.syntax.tree import (
     comparable_text,
     is_column,
     substituted,
-    without_parentheses,
 )
 from relstate.storage import types
 
@@ -39,6 +38,7 @@ from .group_by import plan_aggregate, plan_distinct, with_defaults
 from .grouping_sets import GroupBy, plan_group_by
 from .join_chain import JoinChain, JoinStep
 from .join_conditions import plan_join
+from .limit_rule import compared_columns, compares_each_once
 from .scope import Outer, Scope, as_fields, parts_of
 
 _KEEPS_RIGHT_ROWS = JoinKind.RIGHT, JoinKind.FULL
@@ -88,32 +88,23 @@ class Domain:
 
         ``conditions``: of the rows of ``node``, whose ``fields`` have the outer values.
         """
+        values = self.outer.parameters.values()
+        own_types = {field.name: field.type for field in node.fields if field.name not in fields}
+        outer_types = {
+            name: node.type_of(name)
+            for name, value in zip(fields, values, strict=False)
+            if is_column(value)
+        }
         for condition in filter(_is_equality, conditions):
             reads = columns_of(condition)
             if reads.isdisjoint(fields) or reads <= set(fields):
                 continue
-            equality = self._column_equality(condition, node, fields)
-            if equality is None:
+            pair = compared_columns(condition, own_types, outer_types)
+            if pair is None:
                 self.other_equalities.append(condition)
             else:
-                self.equalities.append(equality)
-
-    def _column_equality(
-        self, condition: Tree, node: Node, fields: Names
-    ) -> tuple[int, str] | None:
-        """Return the outer column and the field of one type that ``=`` compares; None if none."""
-        if not isinstance(condition, exp.EQ):
-            return None
-        sides = [without_parentheses(side) for side in (condition.this, condition.expression)]
-        if not all(map(is_column, sides)):
-            return None
-        names = [side.name for side in sides]
-        inner = [name for name in names if name not in fields]
-        outer = [fields.index(name) for name in names if name in fields]
-        if len(inner) != 1 or node.type_of(names[0]) != node.type_of(names[1]):
-            return None
-        value = list(self.outer.parameters.values())[outer[0]]
-        return (outer[0], inner[0]) if is_column(value) else None
+                outer, own = pair
+                self.equalities.append((fields.index(outer), own))
 
     def forget_equalities(self, count: int) -> None:
         """Forget all equalities but the first ones.
@@ -132,8 +123,7 @@ class Domain:
                 "columns of one type by =, and compute their values in subqueries in FROM",
                 tree,
             )
-        compared = [position for position, _ in set(self.equalities)]
-        if len(compared) > len(set(compared)):
+        if not compares_each_once(self.equalities):
             raise unsupported_error(
                 "LIMIT in a subquery that compares several columns with one of the query around it",
                 "Spark limits the rows by one of them alone: compare the others with that one, as "

@@ -39,10 +39,11 @@ from .clauses import (
     select_columns,
 )
 from .constants import plan_values
+from .context import CommonTables, Context, visible_common_tables
 from .expressions import (
     unsupported_error,
 )
-from .from_clause import CommonTables, Context, FromPlanner, visible_common_tables
+from .from_clause import FromPlanner
 from .generators import named_columns, plan_generator
 from .group_by import has_aggregates, plan_distinct
 from .grouping_sets import GroupBy, plan_group_by
@@ -370,12 +371,12 @@ class QueryPlanner:
                 "it does not say which rows it takes; add an ORDER BY",
                 tree,
             )
-        if limit is None and offset:
+        if limit is None and offset and relation.domain:
             raise unsupported_error("OFFSET without LIMIT", "add a LIMIT", tree)
         node, order = self._builder.compute_order(relation.node, keys, "ORDER BY")
         if limit is not None and relation.domain:
             return limit_per_combination(replace(relation, node=node), order, limit, offset)
-        if limit is not None:
+        if limit is not None or offset:
             node = self._builder.limit(node, order, limit, offset)
         return Relation(node, relation.items, order)
 

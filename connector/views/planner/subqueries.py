@@ -46,15 +46,15 @@ from ..plan.node import Node
 from .aggregated_subqueries import (
     OneRowSubquery,
     aggregate_subquery,
-    check_own_columns,
     has_one_row,
+    own_columns,
 )
 from .builder import Builder, Item, has_subquery_call, is_subquery_call
 from .clauses import limit_and_offset
+from .context import CommonTables, Context, PlanQuery
 from .expressions import SUBQUERY_CALL, unsupported_error
-from .from_clause import CommonTables, Context, PlanQuery
-from .generators import is_generator
 from .grouping_sets import has_grouping_sets
+from .limit_rule import is_limited_per_row
 from .memberships import MEMBERSHIP_CALL, outermost_calls, with_direct_negations, with_value
 from .outer_domain import find_parameters, plan_domain
 from .scalar_subqueries import CorrelatedScalar
@@ -66,7 +66,6 @@ from .subquery_joins import (
     SubqueryJoin,
     column_types,
     correlation_of,
-    is_limited_per_row,
     without_limit,
 )
 from .windows import find_windows
@@ -182,13 +181,13 @@ class Subqueries:
         select = planned.select
         if select is None:
             return False
-        check_own_columns(planned, select)
+        columns = own_columns(planned, select)
         group = select.args.get("group")
         return (
             bool(find_windows(list(select.expressions)))
             or select.args.get("qualify") is not None
             or (group is not None and has_grouping_sets(group))
-            or any(is_generator(value.unalias()) for value in select.expressions)
+            or any(select_column.call is not None for select_column in columns)
             or _is_limited(select)
             or (_is_limited_exists(node) and not self._is_limited_per_row(planned, outer))
         )
@@ -196,7 +195,7 @@ class Subqueries:
     def _is_limited_per_row(self, planned: PlannedSubquery, outer: Outer) -> bool:
         values = {name: value for name, value in outer.parameters.items() if is_column(value)}
         data_types = {name: self.builder.type_of(value) for name, value in values.items()}
-        return is_limited_per_row(planned, data_types)
+        return is_limited_per_row(planned.conditions, planned.relation.node, data_types)
 
     def _call_over_domain(
         self, common_tables: CommonTables, node: Tree, outer_scope: Scope

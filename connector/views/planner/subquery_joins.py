@@ -16,7 +16,6 @@ from relstate.connector.syntax.tree import (
     column,
     columns_of,
     disjunction,
-    is_column,
     parse_expression,
     substituted,
     text_of,
@@ -32,9 +31,9 @@ from ..plan.stateless import Filter, Project
 from ..plan.topn import TopN
 from .builder import Builder, Relation, check_keyable, pass_through_output
 from .clauses import select_columns
-from .domains import join_domain
+from .compared_values import join_compared_values
+from .context import Context
 from .expressions import unsupported_error
-from .from_clause import Context
 from .group_by import plan_distinct
 from .join_conditions import common_type, has_one_row_at_most, plan_join
 from .nullability import is_never_null
@@ -121,34 +120,9 @@ def compare_by_equalities(
     """Return the rows of a subquery, and a correlation with the outer rows without ``others``."""
     if not correlation.others:
         return inner, correlation
-    inner, pairs = join_domain(builder, outer, inner, correlation.conditions)
+    inner, pairs = join_compared_values(builder, outer, inner, correlation.conditions)
     equalities = [Equality(column(left), column(right), True) for left, right in pairs]
     return inner, Correlation(equalities, ())
-
-
-def is_limited_per_row(planned: PlannedSubquery, outer_types: Mapping[str, types.DataType]) -> bool:
-    """Return whether Spark applies the LIMIT of a subquery to the rows of each comparison.
-
-    It does if columns of one type are compared, and only one of the subquery with each of the query
-    around it; where it casts one of them, it limits all rows.
-    ``outer_types``: of the parameters that are columns of the query around it.
-    """
-    node = planned.relation.node
-    own_types = {field.name: field.type for field in node.fields}
-    compared: dict[str, str] = {}
-    for condition in planned.conditions:
-        if not isinstance(condition, exp.EQ):
-            return False
-        sides = [without_parentheses(side) for side in (condition.this, condition.expression)]
-        if not all(map(is_column, sides)):
-            return False
-        inner = [side.name for side in sides if side.name in own_types]
-        outer = [side.name for side in sides if side.name in outer_types]
-        if len(inner) != 1 or len(outer) != 1 or own_types[inner[0]] != outer_types[outer[0]]:
-            return False
-        if compared.setdefault(outer[0], inner[0]) != inner[0]:
-            return False
-    return True
 
 
 def without_limit(query: Tree) -> Tree:

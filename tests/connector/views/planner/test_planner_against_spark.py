@@ -53,6 +53,14 @@ WITH a AS (SELECT g, x, sum(y) AS s, count(*) AS c FROM t GROUP BY g, x) SELECT 
 WITH a AS (SELECT g, sum(x) AS s FROM t GROUP BY g), b AS (SELECT w.v, a.s FROM w JOIN a ON w.id = a.s) SELECT s, v FROM b WHERE v > 'v0' UNION ALL SELECT s, v FROM b UNION ALL SELECT max(s), g FROM a GROUP BY g
 SELECT g, sum(x) FROM t GROUP BY g HAVING sum(x) = (SELECT max(s) FROM (SELECT sum(x) AS s FROM t GROUP BY g))
 SELECT DISTINCT x FROM t ORDER BY x LIMIT 3
+SELECT x, g, id FROM t ORDER BY ALL LIMIT 4
+SELECT g, x, count(*) AS c FROM t GROUP BY g, x ORDER BY ALL DESC NULLS LAST LIMIT 3
+SELECT id, x FROM t ORDER BY x, id OFFSET 3
+SELECT count(*) AS c, min(k) AS k FROM (SELECT k FROM u ORDER BY k DESC OFFSET 2)
+(SELECT id FROM t ORDER BY id OFFSET 4) UNION ALL SELECT k FROM u
+SELECT t.id, q.z FROM t NATURAL JOIN (SELECT k AS z FROM u WHERE k < 3) q
+SELECT * FROM (SELECT id FROM t WHERE id > 99) NATURAL FULL JOIN (SELECT k AS z FROM u)
+SELECT id FROM t WHERE EXISTS (SELECT explode(map(u.k, u.x)) AS (a, b) FROM u WHERE u.g = t.g)
 SELECT max(n) FROM (SELECT g, count(*) n FROM t GROUP BY g ORDER BY n DESC, g LIMIT 2)
 SELECT t.id, u.name FROM t JOIN u ON t.g = u.g AND t.x < u.x
 SELECT t.id, u.name, u.`order` FROM t LEFT JOIN u ON t.g = u.g AND t.x = u.x AND u.name > 'n3' AND t.id > 3 WHERE t.id < 20 AND u.k IS NULL

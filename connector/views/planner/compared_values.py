@@ -24,7 +24,7 @@ from .group_by import plan_distinct
 from .join_conditions import plan_join
 
 
-def join_domain(
+def join_compared_values(
     builder: Builder, outer: Node, inner: Node, conditions: Sequence[Tree]
 ) -> tuple[Node, list[tuple[str, str]]]:
     """Return the rows of a subquery for each value of the domain, and the fields to be compared.
