@@ -40,6 +40,7 @@ from .calls import (
     name_of,
     values_of,
 )
+from .equal_calls import as_maintained
 from .expressions import VARIANCE_FUNCTIONS, unsupported_error
 from .recompute import plan_group_recompute
 from .year_months import with_months
@@ -207,6 +208,7 @@ def _find_calls(tree: Tree) -> list[Tree]:
 
 def _parse_calls(builder: Builder, node: Node, calls: Sequence[Tree]) -> list[_ParsedCall] | None:
     """Return the calls if the aggregate executor maintains all of them, else None."""
+    calls = list(map(as_maintained, calls))
     if not all(type(_without_filter(call)) in AGGREGATES for call in calls):
         return None
     parsed_calls = [_parse_call(call) for call in calls]

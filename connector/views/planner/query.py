@@ -62,6 +62,7 @@ from .outer_domain import (
 from .scope import DecorrelationError, Outer, Scope, having_conditions
 from .session_windows import plan_session, read_session
 from .set_operations import plan_counted, plan_union
+from .struct_stars import with_struct_parts
 from .subqueries import Subqueries
 from .subquery_joins import PlannedSubquery
 from .time_windows import plan_time_window
@@ -218,6 +219,7 @@ class QueryPlanner:
         tree, relation = plan_time_window(self._builder, tree, relation, scope)
         self._builder.remember_types(relation.node)
         tree, session = read_session(self._builder, tree)
+        tree = with_struct_parts(self._builder, tree, context.scope(relation.items))
         columns = select_columns(tree, context.scope(relation.items))
         scope = context.scope(relation.items, alias_values(columns))
         group = group_by(tree, columns, scope)

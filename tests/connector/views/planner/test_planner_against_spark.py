@@ -53,6 +53,12 @@ WITH a AS (SELECT g, x, sum(y) AS s, count(*) AS c FROM t GROUP BY g, x) SELECT 
 WITH a AS (SELECT g, sum(x) AS s FROM t GROUP BY g), b AS (SELECT w.v, a.s FROM w JOIN a ON w.id = a.s) SELECT s, v FROM b WHERE v > 'v0' UNION ALL SELECT s, v FROM b UNION ALL SELECT max(s), g FROM a GROUP BY g
 SELECT g, sum(x) FROM t GROUP BY g HAVING sum(x) = (SELECT max(s) FROM (SELECT sum(x) AS s FROM t GROUP BY g))
 SELECT DISTINCT x FROM t ORDER BY x LIMIT 3
+SELECT id, st.*, st.a + 1 AS n FROM t
+SELECT t.ST.* FROM t
+SELECT q.*, s.* FROM (SELECT id, struct(x AS `x y`, g) AS s FROM t) q
+SELECT g, bool_and(x > 1) AS a, every(x IS NULL) FILTER (WHERE id > 3) AS e, bool_or(DISTINCT x > 4) AS o, any(x = 1) AS y, some(x IS NULL) AS z, count_if(x > 1) AS c, count_if(x > 1 OR g = 'a') FILTER (WHERE id > 2 OR id < 1) AS f, regr_count(x, id) AS r, regr_count(y, x) FILTER (WHERE g > 'a') AS q, count(*) AS n FROM t GROUP BY g
+SELECT bool_and(x > 1) AS b, count_if(x > 100) AS c, regr_count(x, y) AS r FROM t WHERE id > 1000
+SELECT t.id, (SELECT count_if(u.x > 1) FROM u WHERE u.g = t.g) AS c, (SELECT bool_or(u.x > 1) FROM u WHERE u.k > t.id) AS b FROM t
 SELECT x, g, id FROM t ORDER BY ALL LIMIT 4
 SELECT g, x, count(*) AS c FROM t GROUP BY g, x ORDER BY ALL DESC NULLS LAST LIMIT 3
 SELECT id, x FROM t ORDER BY x, id OFFSET 3

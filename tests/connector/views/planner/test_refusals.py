@@ -126,7 +126,7 @@ REFUSED = {
     "SELECT u.* FROM t JOIN u USING (x)": "one side of a join with USING",
     "SELECT u.* FROM t JOIN u USING (g, x)": "one side of a join with USING",
     "SELECT t.id, struct(u.*) AS q FROM t JOIN u USING (g)": "one side of a join with USING",
-    "SELECT st.* FROM t": "name them, as in s.part",
+    "SELECT st.* EXCEPT (a) FROM t": "name them, as in s.part",
     "SELECT struct(t.st.*) AS q FROM t": "name them, as in s.part",
     "SELECT id FROM t WHERE": "incomplete expression at line 1, column 18, near 'WHERE'",
     "SELECT id FROM t JOIN": "Expected table name at line 1, column 18",
