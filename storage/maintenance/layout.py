@@ -14,9 +14,10 @@ Promises: pure functions of a state. Does not know: which merges are worth their
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
 
 from ..log.names import RESERVED_PREFIX
 from ..log.sequenced_segment import SequencedSegment
@@ -27,6 +28,23 @@ Cell: TypeAlias = tuple[int, int]
 """A table's id and the number of a shard."""
 SequenceNumber: TypeAlias = tuple[int, int]
 """The epoch and the rank that order the versions of a row."""
+
+# Every commit asks for the files of the tables that it wrote, and changes few of them.
+_FILES_REMEMBERED = 2048
+
+
+class _VisibleTable(NamedTuple):
+    """A table with visible rows in a file, and what a merge may do with its entries."""
+
+    table_id: int
+    drops_deletes: bool
+    folds_parts: bool
+
+    @classmethod
+    def of(cls, definition: TableDefinition) -> _VisibleTable:
+        properties = definition.properties
+        # A delete of a table with a version column stays until its own expiry.
+        return cls(definition.table_id, not properties.is_versioned, properties.packed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +133,11 @@ def _component(state: StoreState, table_ids: Iterable[int]) -> Component:
     for table_id in tables:
         for segment in state.segments_by_table[table_id]:
             segments.setdefault(segment.name, (segment, set()))[1].add(table_id)
-    files = [_file(segment, ids, tables) for segment, ids in segments.values()]
+    visible = {table_id: _VisibleTable.of(tables[table_id]) for table_id in tables}
+    files = [
+        _file(segment, tuple(visible[table_id] for table_id in sorted(ids)))
+        for segment, ids in segments.values()
+    ]
     return Component(
         tuple(tables.values()),
         tuple(sorted(files, key=lambda file: (file.sequence_number, file.name))),
@@ -123,9 +145,10 @@ def _component(state: StoreState, table_ids: Iterable[int]) -> Component:
     )
 
 
-def _file(
-    segment: SequencedSegment, visible: set[int], tables: Mapping[int, TableDefinition]
-) -> File:
+@lru_cache(maxsize=_FILES_REMEMBERED)
+def _file(segment: SequencedSegment, tables: tuple[_VisibleTable, ...]) -> File:
+    """Return a segment with visible rows of some tables as a file."""
+    visible = {table.table_id: table for table in tables}
     parts = [part for part in segment.record.tables if part.table_id in visible]
     cells = frozenset(
         (part.table_id, shard)
@@ -133,11 +156,8 @@ def _file(
         for shard, size in enumerate(part.shard_bytes)
         if size
     )
-    # A delete of a table with a version column stays until its own expiry.
-    has_deletes = any(
-        part.deletes and not tables[part.table_id].properties.is_versioned for part in parts
-    )
-    has_parts = any(part.parts and tables[part.table_id].properties.packed for part in parts)
+    has_deletes = any(part.deletes and visible[part.table_id].drops_deletes for part in parts)
+    has_parts = any(part.parts and visible[part.table_id].folds_parts for part in parts)
     sequence_number = segment.epoch, segment.rank
     return File(segment.name, sequence_number, segment.record.size, cells, has_deletes, has_parts)
 

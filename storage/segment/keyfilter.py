@@ -1,16 +1,20 @@
-"""A Bloom filter of the keys of one file: it leaves out lookups of keys that are not in the file.
+"""A Bloom filter of a table's keys in one file: it leaves out lookups of keys that are not there.
+
+The bits of a key are in one word of the filter, so that a key costs one read of memory, and what
+does not depend on the filter is computed once per key for all files (`KeyMarks`).
 
 It takes two to four bytes of memory per entry, is never stored, and lets pass all keys that are
-there and at most about one in seventy of the others.
+there and at most about one in a hundred of the others.
 
 Promises: a key of the file is never left out. The filters of a process take a bounded memory.
-Does not know: what a key means, or when a filter pays.
+Does not know: what a key means.
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +26,45 @@ from .page import Pages
 _LEAVES_AT_ONCE = 512
 _BITS_PER_KEY = 16
 _WORD = 8
+# Each key has so many bits in a word of 64: a bit is six bits of the hash, the word the others.
+_BITS, _BIT_WIDTH = 4, 6
 _MOST_BYTES = 64 << 20
 _FACTOR = np.uint64(0x9E3779B185EBCA87)
+# To look up a key takes about as long as to read the keys of so many entries for a filter.
+_ENTRIES_PER_LOOKUP = 4
+
+
+@dataclass(frozen=True, slots=True)
+class KeyMarks:
+    """What filters know of some keys.
+
+    ``words``: int64, a number that determines the word of each key in any filter; ``bits``: uint64,
+    its bits in that word.
+    """
+
+    words: Positions
+    bits: NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, hashes: NDArray[np.uint64]) -> KeyMarks:
+        """Return the marks of keys with some hashes: see `key_hashes`."""
+        bits = np.zeros(len(hashes), np.uint64)
+        for number in _bit_numbers(hashes):
+            bits |= np.uint64(1) << number
+        return cls((hashes >> np.uint64(_BITS * _BIT_WIDTH)).view(np.int64), bits)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def take(self, indices: Positions) -> KeyMarks:
+        """Return the marks at some indices."""
+        return KeyMarks(self.words[indices], self.bits[indices])
+
+
+def _bit_numbers(hashes: NDArray[np.uint64]) -> list[NDArray[np.uint64]]:
+    """Return the numbers of the bits of each key in its word, 0 to 63."""
+    shifts = range(0, _BITS * _BIT_WIDTH, _BIT_WIDTH)
+    return [hashes >> np.uint64(shift) & np.uint64(63) for shift in shifts]
 
 
 class KeyFilter:
@@ -32,53 +73,83 @@ class KeyFilter:
     def __init__(self, hashes: NDArray[np.uint64]) -> None:
         """``hashes``: those of all keys of a file, see `key_hashes`."""
         bits = _bits_for(len(hashes))
-        self._mask = np.uint64(bits - 1)
+        self._mask = bits // 64 - 1
         is_set = np.zeros(bits, np.bool_)
-        for positions in self._positions(hashes):
-            is_set[positions] = True
-        self._bits = np.packbits(is_set, bitorder="little")
+        words = (hashes >> np.uint64(_BITS * _BIT_WIDTH)).view(np.int64) & self._mask
+        for number in _bit_numbers(hashes):
+            is_set[(words << _BIT_WIDTH) + number.view(np.int64)] = True
+        self._words = np.packbits(is_set, bitorder="little").view("<u8")
 
     @classmethod
-    def of(cls, pages: Pages) -> KeyFilter | None:
-        """Return the filter of all keys of a file; None if the memory for filters is taken.
+    def of(
+        cls, pages: Pages, low: bytes | None = None, high: bytes | None = None
+    ) -> KeyFilter | None:
+        """Return the filter of the keys of a file with ``low <= key < high`` (None: unbounded).
 
-        ValueError or IndexError if the file is damaged.
+        None if the memory for filters is taken. ValueError or IndexError if the file is damaged.
         """
-        size = _bits_for(pages.entry_count) // 8
+        size = _bits_for(pages.entries_between(low, high)) // 8
         if not filter_memory.reserve(size):
             return None
         try:
             hashes = [
                 _hashes(block.keys, block.key_starts, block.key_lengths)
-                for block in pages.blocks(None, None, _LEAVES_AT_ONCE)
+                for block in pages.blocks(low, high, _LEAVES_AT_ONCE)
             ]
             key_filter = cls(np.concatenate([np.empty(0, np.uint64), *hashes]))
+            # The number of entries was an estimate.
+            surplus = key_filter.nbytes - size
+            if surplus > 0 and not filter_memory.reserve(surplus):
+                filter_memory.release(size)
+                return None
+            filter_memory.release(max(-surplus, 0))
         except BaseException:
             filter_memory.release(size)
             raise
-        weakref.finalize(key_filter, filter_memory.release, size)
+        weakref.finalize(key_filter, filter_memory.release, key_filter.nbytes)
         return key_filter
 
     @property
     def nbytes(self) -> int:
         """The memory that it takes."""
-        return self._bits.nbytes
+        return self._words.nbytes
 
-    def may_hold(self, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Return for each key's hash whether the file may have the key."""
-        first, second = (
-            self._bits[positions >> 3] >> (positions & 7).astype(np.uint8)
-            for positions in self._positions(hashes)
-        )
-        may_hold: NDArray[np.bool_] = (first & second & 1).astype(np.bool_)
+    def may_hold(self, marks: KeyMarks) -> NDArray[np.bool_]:
+        """Return for each key's marks whether the file may have the key."""
+        may_hold: NDArray[np.bool_] = (
+            self._words[marks.words & self._mask] & marks.bits
+        ) == marks.bits
         return may_hold
 
-    def _positions(self, hashes: NDArray[np.uint64]) -> tuple[Positions, Positions]:
-        """Return the positions of the two bits of each key."""
-        return (
-            (hashes & self._mask).view(np.int64),
-            ((hashes >> np.uint64(32)) & self._mask).view(np.int64),
-        )
+
+class SpanFilter:
+    """The filter of a table's keys in one file, made once it pays. Safe between threads.
+
+    It pays for a file in which many keys were looked up in vain. ``filter``: None until then.
+    """
+
+    def __init__(self, pages: Pages, low: bytes, high: bytes) -> None:
+        """The keys are those with ``low <= key < high``.
+
+        ValueError or IndexError if a page is damaged.
+        """
+        self._pages, self._low, self._high = pages, low, high
+        self._entries = pages.entries_between(low, high)
+        self._misses = 0
+        self.filter: KeyFilter | None = None
+
+    def record_misses(self, count: int) -> None:
+        """Take note that so many keys were looked up that are not in the file."""
+        self._misses += count
+
+    def for_lookups(self, count: int) -> KeyFilter | None:
+        """Return the filter for the lookup of ``count`` keys; None if it does not pay.
+
+        ValueError or IndexError if a page is damaged.
+        """
+        if self.filter is None and (self._misses + count) * _ENTRIES_PER_LOOKUP >= self._entries:
+            self.filter = KeyFilter.of(self._pages, self._low, self._high)
+        return self.filter
 
 
 class FilterMemory:

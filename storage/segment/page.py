@@ -78,6 +78,18 @@ class Pages:
             if begin < end:
                 yield block.slice(begin, end)
 
+    def entries_between(self, low: bytes | None, high: bytes | None) -> int:
+        """Return about how many entries there are with ``low <= key < high`` (None: unbounded).
+
+        Those of whole leaf pages, if all pages had equally many.
+        """
+        if not len(self._leaves):
+            return 0
+        first = 0 if low is None else self._leaf_of(low)
+        last = len(self._leaves) - 1 if high is None else self._leaf_of(high)
+        entries: int = -(-self.entry_count * max(last - first + 1, 0) // len(self._leaves))
+        return entries
+
     def find(self, key: bytes) -> bytes | None:
         """Return the value of a key; None if there is none. For few keys: LMDB is faster."""
         block = next(self.blocks(key, None, 1), None)

@@ -57,13 +57,15 @@ class SegmentRegistry:
         """
         path = environment.local_path(segment_path(record.name))
         with self._lock:
-            segment = self._open.get(path)
+            segment = known = self._open.get(path)
             if segment is None or segment.is_damaged:
                 self._forget_hash(segment, record)
                 segment = _open_file(environment, record, path, self._share)
             if verify == "hash":
                 self._check_once(segment, record)
-            self._open[path] = self._recent[path] = segment
+            if segment is not known:
+                self._open[path] = segment
+            self._recent[path] = segment
             self._recent.move_to_end(path)
             while len(self._recent) > self._capacity:
                 self._recent.popitem(last=False)

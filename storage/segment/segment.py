@@ -26,7 +26,7 @@ from ..codec.ragged import Buffer, Bytes, Positions
 from ..errors import CorruptionError, FilesystemError
 from .block import Block
 from .key import successor
-from .keyfilter import KeyFilter
+from .keyfilter import KeyFilter, SpanFilter
 from .page import LayoutError, Pages
 from .search import (
     KeyRanges,
@@ -40,8 +40,6 @@ from .search import (
 
 _BLOCK_BYTES, _BLOCK_ROWS = 8 << 20, 65_536
 _FEW_LEAVES = 4
-# To look up a key takes about as long as to read the keys of so many entries for a filter.
-_ENTRIES_PER_LOOKUP = 4
 _DAMAGES = (
     # A transaction that has met damage cannot be used afterwards.
     lmdb.BadTxnError,
@@ -116,8 +114,8 @@ class SegmentFile:
         self._lock = threading.Lock()
         self._pages: Pages | None = None
         self._has_known_layout = True
-        self._misses = 0
-        self._key_filter: KeyFilter | None = None
+        # By the first key of the span.
+        self._span_filters: dict[bytes, SpanFilter] = {}
         # The transaction keeps LMDB's file open; both are closed with the last reference.
         self._transaction: lmdb.Transaction | None = None
         self._may_open = True
@@ -163,7 +161,6 @@ class SegmentFile:
             return [(key, value) for key, value in values if value is not None]
         with self._reporting_damage(), self._lock, transaction.cursor() as cursor:
             pairs = cast("list[tuple[bytes, bytes]]", cursor.getmulti(keys))
-        self._misses += len(keys) - len(pairs)
         return pairs
 
     def find_keys(self, keys: Bytes) -> tuple[Positions, Block]:
@@ -179,22 +176,32 @@ class SegmentFile:
             return np.asarray(indices).astype(np.int64), entries
         with self._reporting_damage():
             matches, entries = find_keys(pages, keys)
-        self._misses += len(keys) - len(matches)
         return matches, entries
 
-    def key_filter(self, count: int) -> KeyFilter | None:
-        """Return a filter of the keys for the lookup of ``count`` keys; None if it does not pay.
+    def key_filter(self, span: tuple[bytes, bytes], count: int) -> KeyFilter | None:
+        """Return a filter for the lookup of ``count`` keys of a span; None if it does not pay.
 
-        It pays for a file in which many keys were looked up in vain. CorruptionError, naming the
-        file, if a page is damaged.
+        ``span``: the first and the last full key of a table in the file. CorruptionError, naming
+        the file, if a page is damaged.
         """
-        if self._key_filter is None:
+        span_filter = self._span_filters.get(span[0])
+        if span_filter is None:
             pages = self._paged()
-            lookups = self._misses + count
-            if pages is not None and lookups * _ENTRIES_PER_LOOKUP >= pages.entry_count:
-                with self._reporting_damage():
-                    self._key_filter = KeyFilter.of(pages)
-        return self._key_filter
+            if pages is None:
+                return None
+            with self._reporting_damage():
+                span_filter = SpanFilter(pages, span[0], span[1] + b"\0")
+            self._span_filters[span[0]] = span_filter
+        if span_filter.filter is not None:
+            return span_filter.filter
+        with self._reporting_damage():
+            return span_filter.for_lookups(count)
+
+    def record_misses(self, span: tuple[bytes, bytes], count: int) -> None:
+        """Take note that so many keys of a span were looked up that are not there."""
+        span_filter = self._span_filters.get(span[0])
+        if span_filter is not None:
+            span_filter.record_misses(count)
 
     def pairs_after(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
         """Return the entries whose keys begin with a prefix, ascending. Meant for a few of them.

@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from ..codec.ragged import Bytes, Positions, lengths_of
 from ..segment.block import Block
-from ..segment.keyfilter import key_hashes
+from ..segment.keyfilter import KeyMarks, key_hashes
 from ..segment.segment import SegmentFile
 from .tablefiles import Span
 
-# So few keys are looked up in less time than it takes to filter them.
-_FEW_KEYS = 64
+# So few keys are looked up in less time than it takes to hash them for filters, and so few of one
+# file in less time than it takes to filter them.
+_FEW_KEYS, _FEW_OF_A_FILE = 64, 8
 # So many keys of one file are found by a search for all of them at once in less time than by
 # lookups, whose results are objects; so many in all are not made objects if nobody looks them up.
 _MANY_OF_A_FILE, _MANY_KEYS = 768, 4096
@@ -104,6 +105,13 @@ class _KeySearch:
         indices = self._candidates(file, span, is_open)
         if not len(indices):
             return indices, []
+        matches, entries = self._look_up(file, indices)
+        if len(matches) < len(indices):
+            file.record_misses(span, len(indices) - len(matches))
+        return matches, entries
+
+    def _look_up(self, file: SegmentFile, indices: Positions) -> tuple[Positions, Block | _Pairs]:
+        """Return (indices, entries) of those of some keys, at least one, that a file has."""
         if len(indices) >= _MANY_OF_A_FILE:
             full_keys = self._full_keys.take(pa.array(indices))
             if lengths_of(full_keys).max() <= _SHORT_KEY:
@@ -121,16 +129,19 @@ class _KeySearch:
     def _candidates(self, file: SegmentFile, span: Span, is_open: NDArray[np.bool_]) -> Positions:
         """Return those of the open keys that a file may have."""
         inside = _indices_within(self._keys, span)
-        indices: Positions = np.flatnonzero(is_open[inside]) + inside.start
-        key_filter = file.key_filter(len(indices)) if len(indices) > _FEW_KEYS else None
+        # Not `flatnonzero`: for the few keys of a file its own calls are what costs.
+        indices: Positions = is_open[inside].nonzero()[0] + inside.start
+        if len(indices) <= _FEW_OF_A_FILE:
+            return indices
+        key_filter = file.key_filter(span, len(indices))
         if key_filter is None:
             return indices
-        possible: Positions = indices[key_filter.may_hold(self._hashes[indices])]
+        possible: Positions = indices[key_filter.may_hold(self._marks.take(indices))]
         return possible
 
     @cached_property
-    def _hashes(self) -> NDArray[np.uint64]:
-        return key_hashes(self._full_keys)
+    def _marks(self) -> KeyMarks:
+        return KeyMarks.of(key_hashes(self._full_keys))
 
 
 class _KeySequence(Sequence[bytes]):

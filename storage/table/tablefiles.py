@@ -220,8 +220,10 @@ def sorted_runs(
 
 def span_of(segment: SequencedSegment, table_id: int) -> Span:
     """Return the first and the last key of a table in a segment."""
-    (held,) = (table for table in segment.record.tables if table.table_id == table_id)
-    return held.first_key, held.last_key
+    for table in segment.record.tables:
+        if table.table_id == table_id:
+            return table.first_key, table.last_key
+    raise AssertionError(f"segment {segment.name} has no rows of table {table_id}")
 
 
 def _overlap(spans: Sequence[Span]) -> bool:

@@ -13,13 +13,17 @@ import pytest
 
 from relstate.storage.paths import segment_path
 from relstate.storage.segment import keyfilter
-from relstate.storage.segment.keyfilter import FilterMemory, KeyFilter, key_hashes
+from relstate.storage.segment.keyfilter import FilterMemory, KeyFilter, KeyMarks, key_hashes
 from relstate.storage.segment.page import Pages
 from support.segments import folder_for_segments, write_pairs
 
 
 def _hashes(keys: Sequence[bytes]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
     return key_hashes(pa.array(keys, pa.large_binary()))
+
+
+def _marks(keys: Sequence[bytes]) -> KeyMarks:
+    return KeyMarks.of(_hashes(keys))
 
 
 @pytest.mark.parametrize("width", [1, 6, 7, 8, 9, 12, 15, 16, 17, 40, 500])
@@ -33,25 +37,25 @@ def test_a_key_of_the_file_is_never_left_out(tmp_path: Path, width: int) -> None
     key_filter = KeyFilter.of(Pages(environment.map(segment_path(record.name))))
 
     assert key_filter is not None
-    assert key_filter.may_hold(_hashes(list(pairs))).all()
+    assert key_filter.may_hold(_marks(list(pairs))).all()
 
 
 def test_few_keys_that_are_not_there_are_let_pass() -> None:
-    """One in about seventy, of keys that differ in their last bytes or in their first ones."""
+    """One in about a hundred, of keys that differ in their last bytes or in their first ones."""
     numbers = range(20_000)
     for template in ("1234%08d", "%08d and more", "the same beginning of all keys %08d"):
         key_filter = KeyFilter(_hashes([(template % (2 * number)).encode() for number in numbers]))
-        absent = _hashes([(template % (2 * number + 1)).encode() for number in numbers])
+        absent = _marks([(template % (2 * number + 1)).encode() for number in numbers])
 
-        assert key_filter.may_hold(absent).mean() < 0.04
+        assert key_filter.may_hold(absent).mean() < 0.02
 
 
 def test_the_filter_of_an_empty_file_lets_nothing_pass() -> None:
     """There is no key in it."""
     key_filter = KeyFilter(np.empty(0, np.uint64))
 
-    assert not key_filter.may_hold(_hashes([b"a long enough key"])).any()
-    assert key_filter.may_hold(_hashes([])).tolist() == []
+    assert not key_filter.may_hold(_marks([b"a long enough key"])).any()
+    assert key_filter.may_hold(_marks([])).tolist() == []
 
 
 def test_the_filters_of_a_process_take_a_bounded_memory(
@@ -93,7 +97,8 @@ def test_the_memory_for_a_damaged_file_is_released(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(keyfilter, "filter_memory", memory)
 
     class Damaged:
-        entry_count = 1
+        def entries_between(self, *_: object) -> int:
+            return 1
 
         def blocks(self, *_: object) -> None:
             raise ValueError("damaged")
@@ -101,3 +106,44 @@ def test_the_memory_for_a_damaged_file_is_released(monkeypatch: pytest.MonkeyPat
     with pytest.raises(ValueError, match="damaged"):
         KeyFilter.of(cast("Pages", Damaged()))
     assert memory.reserve(8)
+
+
+def test_the_filter_of_a_range_holds_its_keys_only(tmp_path: Path) -> None:
+    """Those of other tables of the file take no memory of it, and are not let pass."""
+    environment = folder_for_segments(tmp_path)
+    pairs = [
+        (b"%s key %06d" % (table, number), b"") for table in (b"a", b"b") for number in range(4000)
+    ]
+    pages = Pages(environment.map(segment_path(write_pairs(environment, pairs).name)))
+    keys = [key for key, _ in pairs]
+
+    key_filter = KeyFilter.of(pages, keys[4000], keys[-1] + b"\0")
+
+    assert key_filter is not None
+    assert key_filter.may_hold(_marks(keys[4000:])).all()
+    assert key_filter.may_hold(_marks(keys[:4000])).mean() < 0.02
+    whole = KeyFilter.of(pages)
+    assert whole is not None
+    assert key_filter.nbytes == whole.nbytes / 2
+
+
+def test_memory_that_an_estimate_left_out_is_reserved_or_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The number of keys in a range is an estimate: pages with long values have few of them."""
+    memory = FilterMemory(3000)
+    monkeypatch.setattr(keyfilter, "filter_memory", memory)
+    environment = folder_for_segments(tmp_path)
+    pairs = [(b"a key %06d" % number, b"v" * 1500) for number in range(1000)]
+    pairs += [(b"b key %06d" % number, b"") for number in range(1000)]
+    pages = Pages(environment.map(segment_path(write_pairs(environment, pairs).name)))
+    assert pages.entries_between(b"b", None) < 100
+
+    key_filter = KeyFilter.of(pages, b"b", None)
+
+    assert key_filter is not None
+    assert key_filter.nbytes == 2048
+    assert KeyFilter.of(pages, b"b", None) is None
+    assert not memory.reserve(3000 - 2048 + 1)
+    del key_filter
+    assert memory.reserve(3000)

@@ -30,7 +30,8 @@ _WITH_PAIRS = ("one by one", "filtered")
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Look keys up one by one, with filters, by a search for all, or without knowing the layout."""
     way: str = request.param
-    monkeypatch.setattr(keysearch, "_FEW_KEYS", 1 << 30 if way == "one by one" else 0)
+    for limit in ("_FEW_KEYS", "_FEW_OF_A_FILE"):
+        monkeypatch.setattr(keysearch, limit, 1 << 30 if way == "one by one" else 0)
     for limit in ("_MANY_KEYS", "_MANY_OF_A_FILE"):
         monkeypatch.setattr(keysearch, limit, 1 << 30 if way in _WITH_PAIRS else 1)
     return way
