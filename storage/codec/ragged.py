@@ -255,6 +255,22 @@ def first_of_equal(array: Bytes) -> Positions:
     return order if not repeats.any() else order[~np.append(False, repeats)]
 
 
+def distinct_rows(array: Bytes) -> tuple[Positions, Positions]:
+    """Return (firsts, numbers): what `first_of_equal` does, and for each row the set it is in.
+
+    Sets are numbered in the order of ``firsts``.
+    """
+    order, repeats = _order_and_repeats(array)
+    if not repeats.any():
+        numbers = np.empty(len(order), np.int64)
+        numbers[order] = np.arange(len(order))
+        return order, numbers
+    is_first = np.append(True, ~repeats)
+    numbers = np.empty(len(order), np.int64)
+    numbers[order] = np.cumsum(is_first) - 1
+    return order[is_first], numbers
+
+
 def last_of_equal(array: Bytes) -> Positions:
     """Return the index of the last of each set of equal rows, as `first_of_equal` the first."""
     order, repeats = _order_and_repeats(array)

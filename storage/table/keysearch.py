@@ -33,30 +33,42 @@ _SHORT_KEY = 64
 _Pairs = list[tuple[bytes, bytes]]
 
 
-def newest_entries(files: Iterable[tuple[SegmentFile, Span]], full_keys: Bytes) -> Block:
-    """Return the newest entry of each key that has one, given a table's files, the newest first.
+def newest_entries(
+    files: Iterable[tuple[SegmentFile, Span]], full_keys: Bytes
+) -> tuple[Positions, list[Block]]:
+    """Return (indices, blocks): the newest entry of each key that has one, and which key it has.
 
-    The keys are ascending and distinct, and none is long. CorruptionError, naming the file, if a
-    page is damaged.
+    ``files``: those of a table, the newest first. The keys are ascending and distinct, and none is
+    long. ``indices``: int64, one for each entry of the blocks. CorruptionError, naming the file, if
+    a page is damaged.
     """
     if len(full_keys) <= _FEW_KEYS:
-        return Block.of_pairs(_newest_pairs(files, full_keys.to_pylist()))
+        keys = full_keys.to_pylist()
+        index_of = {key: index for index, key in enumerate(keys)}
+        pairs = _newest_pairs(files, keys)
+        indices = np.array([index_of[key] for key, _ in pairs], np.int64)
+        return indices, [Block.of_pairs(pairs)]
     search = _KeySearch(full_keys)
     is_open = np.ones(len(full_keys), np.bool_)
     blocks: list[Block] = []
+    matches: list[Positions] = []
     # The pairs of all files become one block: what costs is the number of blocks.
-    pairs: _Pairs = []
+    pairs = []
+    matches_of_pairs: list[Positions] = []
     for file, span in files:
         indices, entries = search.find(file, span, is_open)
         if len(indices):
             if isinstance(entries, Block):
                 blocks.append(entries)
+                matches.append(indices)
             else:
                 pairs += entries
+                matches_of_pairs.append(indices)
             is_open[indices] = False
     if pairs or not blocks:
         blocks.append(Block.of_pairs(pairs))
-    return Block.joined(blocks)
+        matches += matches_of_pairs
+    return np.concatenate([np.empty(0, np.int64), *matches]), blocks
 
 
 def _newest_pairs(files: Iterable[tuple[SegmentFile, Span]], keys: list[bytes]) -> _Pairs:

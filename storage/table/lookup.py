@@ -11,8 +11,9 @@ from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from ..codec.ragged import Bytes, first_of_equal
+from ..codec.ragged import Bytes, Positions, distinct_rows, first_of_equal
 from ..environment import Environment
 from ..errors import CorruptionError
 from ..paths import SEGMENTS
@@ -81,9 +82,25 @@ class Lookup:
         distinct_keys = full_keys.take(pa.array(first_of_equal(full_keys)))
         files = self._files.with_spans
         if self._encoding.fold is None:
-            return newest_entries(files, distinct_keys)
+            return Block.joined(newest_entries(files, distinct_keys)[1])
         blocks = all_entries(files, distinct_keys) or [Block.of_pairs([])]
         return Resolver(keep_all, self._encoding.fold).resolve(blocks)
+
+    def find(self, full_keys: Bytes) -> tuple[Positions, list[Block]]:
+        """Return (rows, blocks): what `values` does, and for each key where its entry is.
+
+        ``rows``: int64, counted over all blocks; -1 for a key that has no entry.
+        """
+        is_plain = self._encoding.fold is None and not self._encoding.has_parts
+        if not is_plain or longkey.has_long(full_keys):
+            entries = self.values(full_keys)
+            return rows_of(full_keys, entries), [entries]
+        firsts, numbers = distinct_rows(full_keys)
+        distinct_keys = full_keys.take(pa.array(firsts))
+        indices, blocks = newest_entries(self._files.with_spans, distinct_keys)
+        rows = np.full(len(firsts), -1, np.int64)
+        rows[indices] = np.arange(len(indices))
+        return rows[numbers], blocks
 
     def documents(self, full_keys: Bytes, time: Callable[[], int]) -> Block:
         """Return the rows under some full keys, each made of all its entries, as at a time."""
@@ -127,3 +144,10 @@ class Lookup:
                 value = longkey.find(value, full_key)
             if value is not None:
                 yield value
+
+
+def rows_of(full_keys: Bytes, entries: Block) -> Positions:
+    """Return for each key the index of the first of some entries that has it, int64; -1: none."""
+    indices = pc.index_in(full_keys, value_set=entries.key_bytes())
+    rows: Positions = np.asarray(pc.fill_null(indices, -1)).astype(np.int64)
+    return rows

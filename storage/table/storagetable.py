@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ from .document.point import ManyPartsError
 from .encoding import Encoding, document_encoding
 from .expiry import first_absence
 from .header import EXPIRY, expiry_of, is_delete
-from .lookup import Lookup
+from .lookup import Lookup, rows_of
 from .prefixes import PrefixReader
 from .pruning import (
     check_vnodes,
@@ -50,6 +50,8 @@ from .secondary import IndexMatches, SecondaryIndex, TableIndexes
 from .tablefiles import TableFiles
 
 _LEAVES_OF_KEYS = 512
+# Blocks with fewer entries are decoded together in less time, though their bytes are copied.
+_FEW_PER_BLOCK = 4096
 # Ranges that are searched at once, and about the most rows that are then in memory.
 _RANGES_AT_ONCE = _ROWS_AT_ONCE = 262_144
 
@@ -304,20 +306,40 @@ class StorageTable:
     ) -> tuple[Positions, pa.RecordBatch]:
         """Return (indices, rows) as `get_rows`; entries in ``newest`` hide the table's own."""
         read_columns = self.columns(columns)
+        rows, blocks = self._entries_of(full_keys, newest)
+        # One time for all blocks.
+        keeps = list(map(keep_visible(cache(self._time)), blocks))
+        keep = np.concatenate(keeps)
+        # The last is of the keys that have no entry.
+        positions = np.append(np.where(keep, np.cumsum(keep) - 1, -1), -1)[rows]
+        indices = np.flatnonzero(positions >= 0)
+        # Entries are decoded in the order of their keys, file by file: neighbours share pages.
+        visible = [
+            block if is_kept.all() else block.take(np.flatnonzero(is_kept))
+            for block, is_kept in zip(blocks, keeps, strict=True)
+        ]
+        if len(visible) > 1 and len(keep) < _FEW_PER_BLOCK * len(visible):
+            visible = [Block.joined(visible)]
+        order = positions[indices]
+        is_ordered = len(order) == np.count_nonzero(keep) and (np.diff(order) == 1).all()
+        piece = Piece(tuple(visible), None if is_ordered else order)
+        return indices, self._decode(piece, read_columns)
+
+    def _entries_of(
+        self, full_keys: Bytes, newest: Block | None
+    ) -> tuple[Positions, Sequence[Block]]:
+        """Return (rows, blocks) as `Lookup.find`; entries in ``newest`` hide the table's own."""
         if self.encoding.has_parts:
             entries = self._lookup.documents(full_keys, self._time)
+        elif newest is None:
+            return self._lookup.find(full_keys)
         else:
             entries = self._lookup.values(full_keys)
         if newest is not None:
             is_asked = np.asarray(pc.is_in(newest.key_bytes(), value_set=full_keys))
+            # The first of equal keys is the newest.
             entries = newest.take(np.flatnonzero(is_asked)).followed_by(entries)
-        # `index_in` returns the first of equal keys, which is the newest.
-        indices = pc.index_in(full_keys, value_set=entries.key_bytes())
-        rows = np.asarray(pc.fill_null(indices, -1)).astype(np.int64)
-        live = rows >= 0
-        live[live] = self._resolver.keep(entries.take(rows[live]))
-        piece = Piece((entries.take(rows[live]),), None)
-        return np.flatnonzero(live), self._decode(piece, read_columns)
+        return rows_of(full_keys, entries), [entries]
 
     def get_values(self, full_keys: Bytes) -> Block:
         """Return the newest entries, deletes included, of those full keys that have one."""

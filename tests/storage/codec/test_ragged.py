@@ -77,6 +77,17 @@ def test_first_of_equal_names_the_first_of_equal_rows(rows: list[bytes]) -> None
 
 
 @given(_ROWS)
+def test_distinct_rows_names_the_set_of_each_row(rows: list[bytes]) -> None:
+    """The firsts are those of `first_of_equal`; a row's number is that of its set among them."""
+    rows = terminated(rows)
+
+    firsts, numbers = ragged.distinct_rows(bytes_array(rows))
+
+    assert firsts.tolist() == ragged.first_of_equal(bytes_array(rows)).tolist()
+    assert [rows[firsts[number]] for number in numbers.tolist()] == rows
+
+
+@given(_ROWS)
 def test_last_of_equal_names_the_last_of_equal_rows(rows: list[bytes]) -> None:
     """Its index is returned, in the order of the rows' bytes."""
     rows = terminated(rows)

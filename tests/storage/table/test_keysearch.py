@@ -69,8 +69,10 @@ def test_the_newest_or_all_entries_are_found(tmp_path: Path, way: str, seed: int
             if any(key in pairs for pairs in contents)
         }
 
-        (entries,) = pairs_of([newest_entries(files, full_keys)])
+        indices, blocks = newest_entries(files, full_keys)
+        entries = [pair for pairs in pairs_of(blocks) for pair in pairs]
         assert sorted(entries) == sorted(newest.items())
+        assert [keys[index] for index in indices.tolist()] == [key for key, _ in entries]
 
         found = pairs_of(all_entries(files, full_keys))
         every = [[(key, pairs[key]) for key in keys if key in pairs] for pairs in contents]
@@ -96,7 +98,8 @@ def test_a_file_of_none_of_the_keys_is_filtered(
     absent = [full_key(b"%06d" % (2 * number + 1)) for number in range(400)]
     span = pairs[0][0], pairs[-1][0]
 
-    assert len(newest_entries([(file, span)], pa.array(absent, pa.large_binary()))) == 0
+    indices, _ = newest_entries([(file, span)], pa.array(absent, pa.large_binary()))
+    assert len(indices) == 0
     assert sum(looked_up) < 40
 
 
@@ -109,9 +112,9 @@ def test_long_keys_are_not_padded(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     file = open_file(environment, write_pairs(environment, [(key, b"value") for key in keys]))
     monkeypatch.delattr(type(file), "find_keys")
 
-    entries = newest_entries([(file, (keys[0], keys[-1]))], pa.array(keys, pa.large_binary()))
+    _, entries = newest_entries([(file, (keys[0], keys[-1]))], pa.array(keys, pa.large_binary()))
 
-    assert pairs_of([entries]) == [[(key, b"value") for key in keys]]
+    assert pairs_of(entries) == [[(key, b"value") for key in keys]]
 
 
 def test_many_long_keys_are_made_objects_at_once(
@@ -131,7 +134,7 @@ def test_many_long_keys_are_made_objects_at_once(
         lambda sequence, index: (made.append(index), get(sequence, index))[1],
     )
 
-    entries = newest_entries([(file, (keys[0], keys[-1]))], pa.array(keys, pa.large_binary()))
+    _, entries = newest_entries([(file, (keys[0], keys[-1]))], pa.array(keys, pa.large_binary()))
 
-    assert pairs_of([entries]) == [[(key, b"value") for key in keys[1:]]]
+    assert pairs_of(entries) == [[(key, b"value") for key in keys[1:]]]
     assert len(made) <= 20

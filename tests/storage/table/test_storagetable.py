@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -13,6 +14,7 @@ import pytest
 from relstate.storage import StorageTable, Store
 from relstate.storage.errors import NullKeyError, OptionError, SchemaMismatchError
 from relstate.storage.schema.schema import KeyRange
+from relstate.storage.table import keysearch, storagetable
 from relstate.storage.table.tablefiles import TableFiles
 from support.stores import Rows, committed, rows_of, upsert, written
 
@@ -101,6 +103,29 @@ def test_many_rows_are_found_in_the_order_asked(table: StorageTable, is_long: bo
     assert rows_of(table.get_rows(keys_of(asked), ["V"])[1]) == [
         (row[2],) for row in rows_of(rows_read)
     ]
+
+
+@pytest.mark.parametrize("few", [0, 1 << 30], ids=["block by block", "blocks joined"])
+@pytest.mark.parametrize("is_ascending", [False, True], ids=["any order", "ascending"])
+def test_rows_of_many_blocks_are_found_in_the_order_asked(
+    table: StorageTable, monkeypatch: pytest.MonkeyPatch, few: int, is_ascending: bool
+) -> None:
+    """Whether the entries of each file are decoded alone or together, once for all equal keys."""
+    for limit in ("_FEW_KEYS", "_MANY_OF_A_FILE"):
+        monkeypatch.setattr(keysearch, limit, 0)
+    monkeypatch.setattr(storagetable, "_FEW_PER_BLOCK", few)
+    rows = {row[:2]: row for row in _ROWS}
+    draw = random.Random(0)
+    for _ in range(20):
+        asked = [(draw.choice("abcz"), draw.randint(0, 4)) for _ in range(draw.randint(1, 30))]
+        if is_ascending:
+            full_keys = table.encoding.encode_keys(table.encoding.conform_keys(keys_of(asked)))
+            asked = [*dict(sorted(zip(full_keys.to_pylist(), asked, strict=True))).values()]
+
+        indices, rows_read = table.get_rows(keys_of(asked))
+
+        assert indices.tolist() == [at for at, key in enumerate(asked) if key in rows]
+        assert rows_of(rows_read) == [rows[key] for key in asked if key in rows]
 
 
 def test_no_keys_find_no_rows(table: StorageTable) -> None:
