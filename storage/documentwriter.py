@@ -101,8 +101,10 @@ class DocumentWriter:
         target = replace(self._target, epoch=self._epochs.state.epoch)
         with target.open(self._epochs.environment) as writer:
             writer.change(row_keys, changes, ttls if expires else None)
-            segments = writer.finish()
-        proposal = Proposal(operation="patch", started=self._started, segments=segments)
+            segments = writer.finish_unsynced()
+        proposal = Proposal(
+            operation="patch", started=self._started, segments=segments, syncs_segments=True
+        )
         epoch = self._epochs.commit(proposal).epoch
         self._edits = Edits(self._encoding)
         return epoch

@@ -16,6 +16,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -38,6 +39,8 @@ FolderVersion: TypeAlias = tuple[int, ...]
 # Longer than the clock of any file system takes from one value to the next: a kernel's ticks every
 # few milliseconds, some file systems count whole seconds.
 FOLDER_VERSION_TICK = 2.0
+# So many files or folders are made durable at the same time.
+_SYNCS_AT_ONCE = 8
 # What one call reads at most: so much memory is allocated for every file, however small.
 _READ_BYTES = 65_536
 
@@ -93,11 +96,15 @@ class Environment(Protocol):
     def make_folders(self, folders: Sequence[str]) -> None:
         """Create the store's folder and the folders in it where they are missing, durably."""
 
-    def put_if_absent(self, name: str, data: bytes, time: int | None = None) -> None:
+    def put_if_absent(
+        self, name: str, data: bytes, time: int | None = None, after: Sequence[str] = ()
+    ) -> None:
         """Create a file, whole and durable, or change nothing.
 
         ``time``: that of the commit which the file is, in microseconds since 1970; ClockError if it
-        is more than `CLOCK_TOLERANCE` ahead of the file system's clock. FileExistsError if the name
+        is more than `CLOCK_TOLERANCE` ahead of the file system's clock. ``after``: files, and
+        folders for their names, that are made durable before the file exists, at the same time as
+        its content; they may be durable although it was not created. FileExistsError if the name
         is taken; StorageFullError or FilesystemError if the file was certainly not created;
         UnknownOutcomeError if it may or may not have been.
         """
@@ -237,6 +244,45 @@ class Disk:
         finally:
             os.close(descriptor)
 
+    def sync_all(self, paths: Sequence[str]) -> None:
+        """Make several files and folders durable, at the same time.
+
+        The error, if some of them fail, names the path of one.
+        """
+        failures: list[tuple[BaseException, str]] = []
+
+        def sync(path: str) -> None:
+            try:
+                self.sync(path)
+            except BaseException as error:
+                failures.append((error, path))
+
+        for start in range(0, len(paths), _SYNCS_AT_ONCE):
+            first, *others = paths[start : start + _SYNCS_AT_ONCE]
+            threads = []
+            for path in others:
+                # No pool: its threads would not be there in a process that was forked.
+                thread = threading.Thread(target=sync, args=(path,))
+                try:
+                    thread.start()
+                except RuntimeError:
+                    # The process may have no more threads.
+                    sync(path)
+                else:
+                    threads.append(thread)
+            sync(first)
+            for thread in threads:
+                thread.join()
+        raise_first(failures)
+
+
+def raise_first(failures: Sequence[tuple[BaseException, str]]) -> None:
+    """Raise the first of some errors; one of the system with its path as the file name."""
+    for error, path in failures:
+        if isinstance(error, OSError):
+            raise OSError(error.errno, error.strerror, path) from error
+        raise error
+
 
 class LocalEnvironment:
     """A folder of a POSIX file system with hard links. Safe between threads and processes."""
@@ -321,11 +367,14 @@ class LocalEnvironment:
         with _ErrorConversion("make", path, missing_is_answer=False):
             self._disk.sync(parent)
 
-    def put_if_absent(self, name: str, data: bytes, time: int | None = None) -> None:
+    def put_if_absent(
+        self, name: str, data: bytes, time: int | None = None, after: Sequence[str] = ()
+    ) -> None:
         """Write a temporary file, make it durable, link it to its name, make the link durable.
 
-        Raises what `Environment.put_if_absent` does; FilesystemError also where the file system
-        has no hard links, for without them a file cannot be created whole and only once.
+        What it comes after is made durable together with the temporary file. Raises what
+        `Environment.put_if_absent` does; FilesystemError also where the file system has no hard
+        links, for without them a file cannot be created whole and only once.
         """
         path = self.location(name)
         temporary = f"{path}.{self.random_id()}.tmp"
@@ -334,7 +383,7 @@ class LocalEnvironment:
                 written = self._disk.write(temporary, [data])
                 if time is not None:
                     _check_clock(path, time, written)
-                self._disk.sync(temporary)
+            self._sync_all([temporary, *map(self.location, after)])
             self._link(temporary, path)
         finally:
             # If this fails, vacuum removes the stray file later.
@@ -342,6 +391,13 @@ class LocalEnvironment:
                 self._disk.remove(temporary)
         with _in_doubt(path):
             self._disk.sync(os.path.dirname(path))
+
+    def _sync_all(self, paths: Sequence[str]) -> None:
+        try:
+            self._disk.sync_all(paths)
+        except OSError as error:
+            with _ErrorConversion("make durable", error.filename, missing_is_answer=False):
+                raise
 
     def _link(self, temporary: str, path: str) -> None:
         try:

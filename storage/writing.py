@@ -80,11 +80,12 @@ def write_rows(
         # One segment for the rows and the entries of indexes: a small commit costs little more.
         may_wait = ttls is None and _may_wait(target.definition)
         unwritten = writer.take_rows() if may_wait else None
-        segments = writer.finish()
+        segments = writer.finish_unsynced()
     proposal = Proposal(
         operation="overwrite" if overwrite else "write",
         started=started,
         segments=segments,
+        syncs_segments=True,
         rows=unwritten,
         written_under=(target.definition,),
         based_tables=(target.definition.table_id,) if overwrite else (),
@@ -106,8 +107,9 @@ def patch_rows(epochs: Epochs, name: str, patches: Rows, *, ttls: pa.Array | Non
     with target.open(epochs.environment) as writer:
         for batch, lives in _with_ttls(batches, ttls):
             writer.patch(batch, lives)
-        segments = writer.finish()
-    return epochs.commit(Proposal(operation="patch", started=started, segments=segments)).epoch
+        segments = writer.finish_unsynced()
+    proposal = Proposal(operation="patch", started=started, segments=segments, syncs_segments=True)
+    return epochs.commit(proposal).epoch
 
 
 def _without_row_ids(
@@ -194,7 +196,13 @@ class _TableEpochs:
                     "retry"
                 ) from error
             raise
-        proposal = Proposal(operation="write", started=started, segments=segments, reads=reads)
+        proposal = Proposal(
+            operation="write",
+            started=started,
+            segments=segments,
+            syncs_segments=True,
+            reads=reads,
+        )
         return self._epochs.commit(proposal).epoch
 
 

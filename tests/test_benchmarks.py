@@ -136,7 +136,7 @@ def test_the_workload_of_redis_runs(tmp_path: Path) -> None:
     written = run(tmp_path, "redis")
 
     figures = [figure for figure in written["figures"] if figure["baseline"] is not None]
-    assert len(figures) == 6
+    assert len(figures) == 7
     assert all(figure["ours"]["median"] > 0 for figure in written["figures"])
     assert all(figure["baseline"]["median"] > 0 for figure in figures)
 

@@ -18,9 +18,10 @@ _ASKED = {"GET": 20_000.0, "SET": 15_000.0}
 
 
 def redis(bench: Workbench) -> Iterator[Figure]:
-    """Measure requests a second of 50 clients: pipelined under everysec, one by one under always.
+    """Measure requests a second of 50 clients: pipelined under everysec, and SET under always.
 
-    Nothing without redis-server and redis-benchmark.
+    Under always, SET one by one, and pipelined beside one by one: clients that do not wait for each
+    reply share a commit. Nothing without redis-server and redis-benchmark.
     """
     missing = missing_programs()
     if missing:
@@ -42,25 +43,34 @@ def redis(bench: Workbench) -> Iterator[Figure]:
                 against="",
                 asked=_ASKED[kind],
             )
-    samples = _measure(bench, Load("SET", _CLIENTS, 1, requests // 5), "always")
-    yield _figure("SET, one by one, always", samples, asked=1.0)
+    single = Load("SET", _CLIENTS, 1, requests // 5)
+    yield _figure("SET, one by one, always", _measure(bench, single, "always"))
+    pipelined = Load("SET", _CLIENTS, _PIPELINED, requests)
+    samples = _measure(bench, pipelined, "always", theirs=single)
+    yield _figure(
+        f"SET, {_PIPELINED} at once, always", samples, asked=1.0, against=f"{_AGAINST}, one by one"
+    )
 
 
-def _measure(bench: Workbench, load: Load, appendfsync: str) -> Samples:
+def _measure(bench: Workbench, load: Load, appendfsync: str, theirs: Load | None = None) -> Samples:
+    """Return the rates of both servers under a load, or of redis-server under ``theirs``."""
+    rival = theirs or load
     with (
-        relstate_redis(bench.folder(), appendfsync) as ours,
-        redis_server(bench.folder(), appendfsync) as theirs,
+        relstate_redis(bench.folder(), appendfsync) as port,
+        redis_server(bench.folder(), appendfsync) as rival_port,
     ):
-        return in_turns(lambda: load.rate(ours), lambda: load.rate(theirs), bench.size.turns)
+        return in_turns(lambda: load.rate(port), lambda: rival.rate(rival_port), bench.size.turns)
 
 
-def _figure(case: str, samples: Samples, asked: float | None = None) -> Figure:
+def _figure(
+    case: str, samples: Samples, asked: float | None = None, against: str = _AGAINST
+) -> Figure:
     return Figure(
         workload="redis",
         case=f"{_CLIENTS} clients, {case}",
         unit="requests/s",
         samples=samples,
         comparison=Comparison.RATE,
-        against=_AGAINST,
+        against=against,
         asked=asked,
     )

@@ -250,7 +250,7 @@ class StoredTables:
             for number, changes in batch.databases.items():
                 with targets[number].open(store.environment) as writer:
                     _write(writer, changes)
-                    segments += writer.finish()
+                    segments += writer.finish_unsynced()
         except BaseException:
             store.jobs.discard(segments)
             raise
@@ -270,6 +270,7 @@ class StoredTables:
             operation="redis",
             started=started,
             segments=tuple(segments),
+            syncs_segments=True,
             based_tables=tuple(flushed),
             reads=Reads(min(seen.values()), conflicts),
         )
@@ -378,7 +379,7 @@ def _write(writer: TableWriter, changes: DatabaseChanges) -> None:
     """Write the changes of one database."""
     if changes.deleted:
         batch = pa.record_batch({"key": pa.array(changes.deleted, pa.binary())})
-        writer.write(_all_columns(batch), np.full(len(changes.deleted), Kind.DELETE, np.uint8))
+        writer.write(batch, np.full(len(changes.deleted), Kind.DELETE, np.uint8))
     for kind in KINDS:
         values = [value for value in changes.values if value[1] == kind]
         if values:
@@ -392,7 +393,7 @@ def _write(writer: TableWriter, changes: DatabaseChanges) -> None:
                     column: _content_array(column, contents),
                 }
             )
-            writer.write(_all_columns(batch))
+            writer.write(batch)
     if changes.expiries:
         keys, expiries = zip(*changes.expiries, strict=True)
         writer.patch(
@@ -427,15 +428,3 @@ def _stored_entry(entry: SeriesEntry | None) -> dict[str, Any] | None:
 def _expiry_array(expiries: Sequence[int | None]) -> pa.Array:
     micros = [None if expiry is None else expiry * _MILLISECOND for expiry in expiries]
     return pa.array(micros, pa.int64()).cast(_EXPIRY)
-
-
-def _all_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return rows with NULL in the columns that they do not have."""
-    types = {"type": pa.string(), "expiry": _EXPIRY, **_TYPES}
-    missing = {
-        name: pa.nulls(batch.num_rows, data_type)
-        for name, data_type in types.items()
-        if name not in batch.schema.names
-    }
-    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-    return pa.record_batch({**columns, **missing})

@@ -78,7 +78,11 @@ class RowBody:
             if nulls is not None:
                 area[:, len(header) + index // 8] |= nulls.astype(np.uint8) << np.uint8(index % 8)
             slots = self._slots(area, len(header), index)
-            if isinstance(field, FixedField):
+            if column.null_count == rows:
+                # Zeros, or no bytes. Most columns of the narrowest rows are such.
+                if isinstance(field, VariableField):
+                    slots[...] = ends
+            elif isinstance(field, FixedField):
                 fill(slots, field, column, nulls)
             else:
                 parts.append(field.encode(column, nulls))

@@ -120,7 +120,7 @@ class IndexMaintenance:
                 writer.add(rows.keys, rows.values)
             layouts = [layout for table in tables for layout in self._update(state, table, writer)]
             layouts += self._fill(state, writer)
-            segments = writer.finish()
+            segments = writer.finish_unsynced()
             for layout in layouts:
                 if layout.index.unique:
                     stored = () if layout.encoding.table_id in based else None

@@ -324,17 +324,19 @@ class Log:
 
     # Writing
 
-    def append(self, entry: Entry) -> bool:
+    def append(self, entry: Entry, after: Sequence[str] = ()) -> bool:
         """Commit an entry as its epoch, durably. Return whether this entry was committed.
 
-        False: another commit has this epoch; nothing happened. StorageFullError, FilesystemError or
-        ClockError: nothing happened. UnknownOutcomeError: read the log again before retrying.
-        UsageError, and nothing happened, for an entry that could not be read.
+        ``after``: files and folders that are made durable before the entry exists. False: another
+        commit has this epoch; nothing happened. StorageFullError, FilesystemError or ClockError:
+        nothing happened. UnknownOutcomeError: read the log again before retrying. UsageError, and
+        nothing happened, for an entry that could not be read.
         """
         check_entry(entry)
         doubt: UnknownOutcomeError | None = None
         try:
-            self.environment.put_if_absent(entry_path(entry.epoch), encode_entry(entry), entry.time)
+            path, data = entry_path(entry.epoch), encode_entry(entry)
+            self.environment.put_if_absent(path, data, entry.time, after)
         except FileExistsError:
             pass
         except UnknownOutcomeError as error:

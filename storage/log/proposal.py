@@ -94,8 +94,8 @@ class UnwrittenRows:
 class Additions:
     """What a commit adds to a proposal, depending on the state that it follows.
 
-    ``segments``, already published, come after those of the proposal; the unwritten rows of the
-    proposal are in them. ``based_tables``: ids.
+    ``segments``, whose content the commit makes durable, come after those of the proposal; the
+    unwritten rows of the proposal are in them. ``based_tables``: ids.
     """
 
     segments: tuple[SegmentRecord, ...] = ()
@@ -201,7 +201,8 @@ class Proposal:
 
     ``operation`` names it for the history; ``started`` is when its job began, in microseconds
     since 1970; ``data_change`` is False for maintenance, which changes no rows. ``segments`` are in
-    the order of their ranks, already published. ``rows`` are written by the commit, into one
+    the order of their ranks, with durable content unless ``syncs_segments``: then the commit
+    makes it durable. ``rows`` are written by the commit, into one
     segment with the entries of their table's indexes. ``written_under``: the definitions whose
     CHECK constraints the rows were checked for when they were written; what is missing there, the
     commit checks. ``first_table_id``: the id that the first of
@@ -221,6 +222,7 @@ class Proposal:
     started: int
     data_change: bool = True
     segments: tuple[SegmentRecord, ...] = ()
+    syncs_segments: bool = False
     rows: UnwrittenRows | None = None
     written_under: tuple[TableDefinition, ...] = ()
     removed: tuple[str, ...] = ()

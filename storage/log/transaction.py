@@ -86,8 +86,6 @@ def commit(
         return CommitResult(state.epoch, state, committed=False)
     environment = log.environment
     checked_epoch = None if proposal.reads is None else proposal.reads.epoch
-    if proposal.segments:
-        environment.sync_folder(SEGMENTS)
     known, state = state, log.confirm(state)
     for _ in range(_ATTEMPTS):
         state = log.refresh(state)
@@ -102,7 +100,7 @@ def commit(
             check(state)
         additions = NO_ADDITIONS if additions_after is None else additions_after(state)
         entry = _entry(environment, state, proposal, additions)
-        if _append(log, entry, proposal):
+        if _append(log, entry, proposal, _unsynced(proposal, additions)):
             state = state.apply(entry)
             log.auto_fold(state)
             return CommitResult(entry.epoch, state)
@@ -112,15 +110,24 @@ def commit(
     )
 
 
-def _append(log: Log, entry: Entry, proposal: Proposal) -> bool:
+def _unsynced(proposal: Proposal, additions: Additions) -> tuple[str, ...]:
+    """Return the files and folders that have to be durable before the entry of a commit exists."""
+    if not (proposal.segments or additions.segments):
+        return ()
+    records = (*(proposal.segments if proposal.syncs_segments else ()), *additions.segments)
+    return (*(segment_path(record.name) for record in records), SEGMENTS)
+
+
+def _append(log: Log, entry: Entry, proposal: Proposal, after: Sequence[str]) -> bool:
     """Append an entry as `Log.append` does; on a full disk, release the reserve if that helps.
 
     Only for a proposal that frees space.
     """
     try:
-        return log.append(entry)
+        return log.append(entry, after)
     except StorageFullError:
-        if not (proposal.frees_space and release_reserve(log.environment)):
+        # Segments are not made durable twice: the second time might not report what was lost.
+        if after or not (proposal.frees_space and release_reserve(log.environment)):
             raise
     return log.append(entry)
 

@@ -162,7 +162,7 @@ def _forbids_null(arrow: pa.DataType) -> bool:
 def _holds_forbidden_null(array: pa.Array) -> bool:
     """Return whether ``array`` holds a NULL inside where its type allows none."""
     arrow = array.type
-    if not _forbids_null(arrow):
+    if not _forbids_null(arrow) or array.null_count == len(array):
         return False
     if pa.types.is_struct(arrow):
         # The child of a NULL struct counts as NULL here: only further NULLs are forbidden.

@@ -35,7 +35,7 @@ from ..codec.ragged import (
 from ..environment import Environment
 from ..errors import StorageError, UnknownOutcomeError
 from ..log.segment_record import SegmentRecord, TableStatistics
-from ..paths import SEGMENTS, segment_path
+from ..paths import segment_path
 from .datafile import data_file
 from .key import EXPIRES, PART, Kind
 from .longkey import has_long, pack
@@ -149,17 +149,36 @@ class SegmentWriter:
             return keys.take(order), values.take(order)
 
     def finish(self) -> tuple[SegmentRecord, ...]:
-        """Write what is left, make all segments durable and return them in the order of writing.
+        """Write what is left and return all segments, in the order of writing.
 
-        Errors as of `add`, or FilesystemError. An error with which `add`, `cut` or `take` lost
-        entries is raised again.
+        Their content is durable; the commit makes their names durable. Errors as of `add`, or
+        FilesystemError. An error with which `add`, `cut` or `take` lost entries is raised again.
         """
-        if self._pending or self._failure is not None:
-            self._spill()
-        if self._written:
-            self._environment.sync_folder(SEGMENTS)
+        self._write_rest()
+        self._publish_last()
         self._is_finished = True
         return tuple(self._written)
+
+    def finish_unsynced(self) -> tuple[SegmentRecord, ...]:
+        """Do as `finish` does, but leave it to the commit to make their content durable.
+
+        See ``syncs_segments`` of `Proposal`.
+        """
+        self._write_rest()
+        self._is_finished = True
+        return tuple(self._written)
+
+    def _write_rest(self) -> None:
+        if self._pending or self._failure is not None:
+            self._spill()
+
+    def _publish_last(self) -> None:
+        """Make the content of the segment that was written last durable."""
+        if self._written:
+            path = segment_path(self._written[-1].name)
+            # Not tried again: after an error a system may take for durable what it has lost.
+            with self._record_failure(), self._removed_by_error(path):
+                self._environment.publish(path)
 
     def _remove_segments(self) -> None:
         for record in self._written:
@@ -169,18 +188,23 @@ class SegmentWriter:
     def _spill(self) -> None:
         if self._failure is not None:
             raise self._failure
+        self._publish_last()
         name = f"{self._job}-{len(self._written):06d}"
-        with self._record_failure():
-            try:
-                self._write(name)
-            except FileExistsError:
-                # The file is another writer's.
-                raise
-            except BaseException:
-                # Half a segment should not occupy a full disk.
-                with suppress(StorageError):
-                    self._environment.remove(segment_path(name))
-                raise
+        with self._record_failure(), self._removed_by_error(segment_path(name)):
+            self._write(name)
+
+    @contextmanager
+    def _removed_by_error(self, path: str) -> Iterator[None]:
+        """Remove a file if the block fails: half a segment should not occupy a full disk."""
+        try:
+            yield
+        except FileExistsError:
+            # The file is another writer's.
+            raise
+        except BaseException:
+            with suppress(StorageError):
+                self._environment.remove(path)
+            raise
 
     @contextmanager
     def _record_failure(self) -> Iterator[None]:
@@ -215,10 +239,10 @@ def write_segment(
     order: Positions,
     tables: tuple[TableStatistics, ...],
 ) -> SegmentRecord:
-    """Write entries to a new file in the order given (ascending keys) and make it durable.
+    """Write entries to a new file in the order given (ascending keys), which is not yet durable.
 
-    ``entries``: keys and values; rows that ``order`` does not name are not written. The folder's
-    own entry is the caller's to make durable. StorageFullError if the disk is full.
+    ``entries``: keys and values; rows that ``order`` does not name are not written.
+    StorageFullError if the disk is full.
     """
     digest, size = xxhash.xxh3_64(), 0
 
@@ -230,7 +254,6 @@ def write_segment(
             yield part.data
 
     environment.write(segment_path(name), parts())
-    environment.publish(segment_path(name))
     return SegmentRecord(name, size, digest.hexdigest(), tables)
 
 

@@ -47,7 +47,7 @@ class EpochCommit(Protocol):
         """Return the table as it is now committed."""
 
     def commit(self, flush: Flush, relied_on: Bytes | None) -> int:
-        """Commit the segments that ``flush`` writes, and return the epoch.
+        """Commit the segments that ``flush`` writes, making them durable; return the epoch.
 
         ConflictError if a row under one of the full keys ``relied_on`` was changed since
         `open_committed` was called last.
@@ -267,6 +267,15 @@ class StateTable:
         The changes stay in the mem table until `commit` or `clear`. ConsistencyError (strict) if
         a row that a change expects to be committed is not. UsageError if the table is streaming.
         """
+        return self._write_changes(SegmentWriter.finish)
+
+    def _flush_unsynced(self) -> tuple[SegmentRecord, ...]:
+        """Do as `flush` does, but leave it to the commit to make the segments durable."""
+        return self._write_changes(SegmentWriter.finish_unsynced)
+
+    def _write_changes(
+        self, finish: Callable[[SegmentWriter], tuple[SegmentRecord, ...]]
+    ) -> tuple[SegmentRecord, ...]:
         changes = self._buffer().changes()
         if not len(changes):
             return ()
@@ -276,7 +285,7 @@ class StateTable:
         with self._commits().segment_writer() as writer:
             for part in changes.parts():
                 writer.add(*part.entries())
-            return writer.finish()
+            return finish(writer)
 
     def commit(self) -> int:
         """Commit the changes as one epoch and return it; the latest epoch if there are none.
@@ -286,7 +295,7 @@ class StateTable:
         here: commit again, or `clear` to start from what is committed.
         """
         keys = self._buffer().changes().keys if self._is_strict else None
-        epoch = self._commits().commit(self.flush, keys)
+        epoch = self._commits().commit(self._flush_unsynced, keys)
         self.clear()
         return epoch
 

@@ -154,6 +154,10 @@ class TableWriter:
         """Return the durable segments that hold all rows, in rank order."""
         return self._segments.finish()
 
+    def finish_unsynced(self) -> tuple[SegmentRecord, ...]:
+        """Return the segments, whose content the commit makes durable: see `SegmentWriter`."""
+        return self._segments.finish_unsynced()
+
 
 def _steps(batch: pa.RecordBatch) -> Iterator[tuple[int, int]]:
     """Yield (first row, number of rows) of the parts of a batch that are encoded at once."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -120,10 +121,10 @@ def test_the_later_of_two_writers_is_refused(log: Store, monkeypatch: pytest.Mon
     append = type(log._epochs.log).append
     rivals = [[("e", 1, "other")], [("d", 1, "other")]]
 
-    def race(self: Any, entry: Any) -> bool:
+    def race(self: Any, entry: Any, after: Sequence[str] = ()) -> bool:
         if rivals and self is log._epochs.log:
             upsert(rival_store, "log", rivals.pop(0))
-        return append(self, entry)
+        return append(self, entry, after)
 
     monkeypatch.setattr(type(log._epochs.log), "append", race)
     with pytest.raises(AppendOnlyError, match=r"\(name = 'd', n = 1\)"):

@@ -97,6 +97,61 @@ def test_content_is_durable_before_the_name(root: Path) -> None:
     assert environment.touches[-1] == "sync _log"
 
 
+def test_what_a_file_comes_after_is_durable_before_its_name(root: Path) -> None:
+    """It is synced together with the temporary file, before the link."""
+    environment = FaultyEnvironment(root)
+    environment.write("written", [b"content"])
+
+    environment.put_if_absent("_log/a", b"content", after=["written", "_log"])
+
+    steps = [touch.split(".")[0] for touch in environment.touches[2:]]
+    assert steps[:4] == ["sync _log/a", "sync written", "sync _log", "link _log/a"]
+
+
+@pytest.mark.parametrize("fault", ["error_at", "lost_at"])
+def test_what_a_file_comes_after_fails_it_with_its_own_path(root: Path, fault: str) -> None:
+    """The file is certainly not created, and what could not be made durable is named."""
+    environment = FaultyEnvironment(root, **{fault: "sync written"}, errno=errno.EIO)
+    environment.write("written", [b"content"])
+
+    with pytest.raises(FilesystemError, match=r"written: cannot make durable it"):
+        environment.put_if_absent("_log/a", b"content", after=["written", "_log"])
+
+    assert list((root / "_log").iterdir()) == []
+    assert environment.touches[-2] == "sync _log"
+
+
+def test_files_are_made_durable_at_the_same_time(root: Path) -> None:
+    """Each sync waits for the others to begin: one after the other, they would wait for ever."""
+    barrier = threading.Barrier(3, timeout=20)
+
+    class Meeting(Disk):
+        def sync(self, path: str) -> None:
+            barrier.wait()
+            super().sync(path)
+
+    paths = [str(root / name) for name in "ab"]
+    for path in paths:
+        Path(path).write_bytes(b"content")
+    Meeting().sync_all([*paths, str(root)])
+
+    assert barrier.n_waiting == 0
+    assert not barrier.broken
+
+
+@pytest.mark.parametrize("missing", [0, 1, 20])
+def test_one_of_many_files_that_cannot_be_made_durable_is_named(root: Path, missing: int) -> None:
+    """Whichever it is, and though the others can."""
+    paths = [root / str(number) for number in range(21)]
+    for path in paths[:missing] + paths[missing + 1 :]:
+        path.write_bytes(b"content")
+
+    with pytest.raises(FileNotFoundError) as caught:
+        Disk().sync_all([str(path) for path in paths])
+
+    assert caught.value.filename == str(paths[missing])
+
+
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 @pytest.mark.parametrize("step", [1, 2, 3])
 def test_a_full_disk_is_an_error_and_creates_nothing(root: Path, step: int, number: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
@@ -44,6 +45,11 @@ class UnsyncedDisk(Disk):
     def sync(self, path: str) -> None:
         """Do nothing but find the path, as a sync would."""
         self.size(path)
+
+    def sync_all(self, paths: Sequence[str]) -> None:
+        """Do nothing but find the paths, in no thread."""
+        for path in paths:
+            self.sync(path)
 
 
 def quick_environment(root: str | os.PathLike[str], clock: Clock | None = None) -> LocalEnvironment:

@@ -30,7 +30,7 @@ import itertools
 import os
 import random
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from errno import EIO
@@ -40,7 +40,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from relstate.storage.environment import Clock, Content, Disk, FolderVersion, LocalEnvironment
+from relstate.storage.environment import (
+    Clock,
+    Content,
+    Disk,
+    FolderVersion,
+    LocalEnvironment,
+    raise_first,
+)
 from relstate.storage.segment.registry import registry
 
 
@@ -222,6 +229,16 @@ class _FaultyDisk(Disk):
         with self._touch("sync", path):
             # What is durable is the platter's to know: nothing waits for the real disk.
             self.platter.sync(Path(path))
+
+    def sync_all(self, paths: Sequence[str]) -> None:
+        # One after the other, so that a touch has a number; none waits for another to succeed.
+        failures: list[tuple[BaseException, str]] = []
+        for path in paths:
+            try:
+                self.sync(path)
+            except OSError as error:
+                failures.append((error, path))
+        raise_first(failures)
 
 
 @dataclass(slots=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -349,10 +349,10 @@ def _before_append(store: Store, monkeypatch: pytest.MonkeyPatch, acts: list[Any
     log = store._epochs.log
     append = type(log).append
 
-    def race(self: Any, entry: Any) -> bool:
+    def race(self: Any, entry: Any, after: Sequence[str] = ()) -> bool:
         if acts and self is log:
             acts.pop(0)()
-        return append(self, entry)
+        return append(self, entry, after)
 
     monkeypatch.setattr(type(log), "append", race)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -95,7 +96,9 @@ def test_a_race_that_never_ends_is_given_up(
     monkeypatch.setattr("relstate.storage.log.transaction._ATTEMPTS", 5)
 
     class Taken(LocalEnvironment):
-        def put_if_absent(self, name: str, data: bytes, time: int | None = None) -> None:
+        def put_if_absent(
+            self, name: str, data: bytes, time: int | None = None, after: Sequence[str] = ()
+        ) -> None:
             raise FileExistsError(name)
 
     stuck = Log(Taken(log.environment.location(""), clock=clock))

@@ -229,20 +229,26 @@ def test_more_segments_than_ranks_are_refused(
     refused(log, state, proposal, OptionError, "2 segments, but a commit takes at most 1")
 
 
-def test_the_segments_names_are_durable_before_the_entry(tmp_path: Path) -> None:
-    """The folder of the segments is synced first, and the entry linked last."""
+@pytest.mark.parametrize("syncs_segments", [False, True])
+def test_the_segments_are_durable_before_the_entry(tmp_path: Path, syncs_segments: bool) -> None:
+    """Their folder, their content if the proposal says so, and the temporary entry: then the link.
+
+    The folder of the log is synced last.
+    """
     new_store(quick_environment(tmp_path / "store"), "orders")
     watched = FaultyEnvironment(tmp_path / "store")
     log = Log(watched)
     state = log.load()
-    proposal = upsert(watched)
+    proposal = replace(upsert(watched), syncs_segments=syncs_segments)
+    before = len(watched.touches)
     committed(log, state, proposal)
 
-    order = [touch for touch in watched.touches if touch.startswith(("sync", "link"))]
-    assert order[0] == f"sync {segment_path(proposal.segments[0].name)}"
-    assert order[1] == "sync segments"
-    assert order[2].startswith("sync _log/00000000000000000003.json.")
-    assert order[3:] == ["link _log/00000000000000000003.json", "sync _log"]
+    order = [touch for touch in watched.touches[before:] if touch.startswith(("sync", "link"))]
+    entry, *segments = order[:-2]
+    assert entry.startswith("sync _log/00000000000000000003.json.")
+    content = [f"sync {segment_path(proposal.segments[0].name)}"] if syncs_segments else []
+    assert segments == [*content, "sync segments"]
+    assert order[-2:] == ["link _log/00000000000000000003.json", "sync _log"]
 
 
 # Time

@@ -22,9 +22,10 @@ from relstate.storage.errors import (
     StorageFullError,
     UnknownOutcomeError,
 )
-from relstate.storage.paths import SEGMENTS
+from relstate.storage.paths import SEGMENTS, segment_path
 from relstate.storage.segment import writer as writer_module
 from relstate.storage.segment.datafile import data_file
+from relstate.storage.segment.writer import SegmentWriter
 from support.faulty_environment import FaultyEnvironment
 from support.stores import batch_of, committed, contents, rows_of, upsert, written
 
@@ -222,17 +223,28 @@ def test_a_writer_that_failed_stays_failed(filled: Store) -> None:
             writer.write(batch)
             if not fails_to_finish(writer):
                 break
-            if environment.touches[step - 1] == f"sync {SEGMENTS}":
-                # The segment is whole: what failed may be tried again.
-                assert not fails_to_finish(writer)
-                before = segments_of(filled)
-            else:
-                assert segments_of(filled) == before
-                assert fails_to_finish(writer)
-                writer.write(batch)
-                assert fails_to_finish(writer)
+            assert segments_of(filled) == before
+            assert fails_to_finish(writer)
+            writer.write(batch)
+            assert fails_to_finish(writer)
         assert segments_of(filled) == before
-    assert step > 3
+    assert environment.touches[-1].startswith("sync segments/")
+    assert step == len(environment.touches) + 1
+
+
+def test_the_last_segment_alone_is_left_to_the_commit_to_make_durable(filled: Store) -> None:
+    """`finish_unsynced` syncs all but the last segment, `finish` all of them."""
+    for finish, unsynced in ((SegmentWriter.finish, 0), (SegmentWriter.finish_unsynced, 1)):
+        environment = FaultyEnvironment(filled.path)
+        writer = SegmentWriter(environment, 5, 2)
+        for key in (b"\0" * 8, b"\0" * 7 + b"\1"):
+            writer.add(pa.array([key], pa.large_binary()), pa.array([b"\0\0"], pa.large_binary()))
+            writer.cut()
+        segments = finish(writer)
+
+        paths = [segment_path(record.name) for record in segments]
+        synced = [touch for touch in environment.touches if touch.startswith("sync")]
+        assert synced == [f"sync {path}" for path in paths[: 2 - unsynced]]
 
 
 @pytest.mark.parametrize("parts", [0, 1, 2])
