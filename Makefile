@@ -5,6 +5,7 @@
 #   make test-unit   run those of them that need no Spark: 90 seconds
 #   make test-slow   run the slow ones: kills, damage, documents, examples, laws with many seeds
 #   make durations   run all tests and record which of them are slow
+#   make docs        build the site of the documents in build/site
 #   make dist        build a wheel and a source distribution in dist, and try the wheel alone
 #   make bench       run the benchmarks       (ARGS goes to them)
 #   make lint        check style and types
@@ -33,7 +34,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(RUN)
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(RUN)
 unexport SPARK_HOME PYTHONPATH PYTHONHOME VIRTUAL_ENV
 
-.PHONY: demo test test-unit test-slow durations dist bench lint format typecheck clean preflight
+.PHONY: demo test test-unit test-slow durations docs dist bench lint format typecheck clean preflight
 
 demo: $(STAMP)
 	$(RUN) examples/flights.py $(ARGS)
@@ -50,6 +51,10 @@ test-slow: $(STAMP)
 durations: $(STAMP)
 	$(PYTEST) --junitxml=build/tests.xml -o junit_family=xunit1 -o junit_duration_report=call $(ARGS)
 	$(RUN) scripts/durations.py build/tests.xml
+
+docs: $(VENV)/installed-docs
+	$(RUN) -m zensical build --strict --clean
+	$(RUN) scripts/check_site.py build/site
 
 dist: $(STAMP)
 	rm -rf dist
@@ -71,7 +76,7 @@ typecheck: $(STAMP)
 	MYPYPATH=package $(RUN) -m mypy -p relstate -p pyspark_relstate
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	rm -rf build dist *.egg-info package/*.egg-info spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -84,4 +89,8 @@ $(RUN): | preflight
 # An editable install: an edit needs no new one, and Spark discovers pyspark_relstate in package/.
 $(STAMP): pyproject.toml | preflight $(RUN)
 	$(RUN) -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	touch $@
+
+$(VENV)/installed-docs: pyproject.toml | preflight $(RUN)
+	$(RUN) -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
 	touch $@

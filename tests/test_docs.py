@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import relstate
 from relstate.connector.options import (
     feed_options,
     feed_stream_options,
@@ -30,11 +31,20 @@ _PAGES = {
     "README.md": "/tmp/shop",
     "docs/change-feed.md": "/tmp/feed",
     "docs/documents.md": "/tmp/documents",
+    "docs/guides/backfills.md": "/tmp/backfills",
+    "docs/guides/backup.md": "/tmp/backup",
+    "docs/guides/cdc.md": "/tmp/cdc",
+    "docs/guides/late-data.md": "/tmp/late",
+    "docs/guides/rescaling.md": "/tmp/rescaling",
+    "docs/guides/serving.md": "/tmp/serving",
     "docs/how-to.md": "/tmp/how-to",
     "docs/options.md": "/tmp/options",
     "docs/sql.md": "/tmp/sql",
     "docs/views.md": "/tmp/views",
 }
+# What runs in one process, and so in one Spark: the guides are short.
+_GUIDES = [page for page in _PAGES if page.startswith("docs/guides/")]
+_RUNS = {page: [page] for page in _PAGES if page not in _GUIDES} | {"docs/guides": _GUIDES}
 # Spark warns of a pandas that is newer than those it was tested with.
 _OF_SPARK = "ignore:PySpark does not yet fully support pandas:FutureWarning"
 # Run after a page's own Python. A query that fails in the background leaves its table empty.
@@ -83,18 +93,19 @@ def test_the_format_s_example_is_what_is_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(400)  # each starts a Spark of its own
-@pytest.mark.parametrize("page", _PAGES)
-def test_a_page_s_python_prints_what_it_says(page: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("pages", _RUNS.values(), ids=_RUNS)
+def test_a_page_s_python_prints_what_it_says(pages: list[str], tmp_path: Path) -> None:
     """In its order; no query fails unseen, no table stays empty, and the store is whole."""
-    text = (_ROOT / page).read_text()
+    texts = {page: (_ROOT / page).read_text() for page in pages}
 
-    done = _run(text, _PAGES[page], tmp_path)
+    done = _run(texts, tmp_path)
 
     assert done.returncode == 0, done.stderr[-4000:]
     printed = done.stdout.splitlines()
-    promised = _promised_lines(text)
-    assert promised
-    assert [line for line in promised if line not in printed] == []
+    for page, text in texts.items():
+        promised = _promised_lines(text)
+        assert promised, page
+        assert [line for line in promised if line not in printed] == [], page
 
 
 def test_every_page_with_python_runs() -> None:
@@ -106,11 +117,14 @@ def test_every_page_with_python_runs() -> None:
     assert with_python == {_ROOT / page for page in _PAGES}
 
 
-def _run(document: str, path: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run the Python of a document, which makes a store at ``path``, with another path."""
+def _run(documents: dict[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run the Python of pages, one after the other; each makes its store at another path."""
     script = folder / "script.py"
-    code = "\n".join(re.findall(r"```python\n(.*?)```", document, re.DOTALL))
-    script.write_text(code.replace(path, str(folder / "store")) + _EPILOGUE)
+    parts = []
+    for number, (page, text) in enumerate(documents.items()):
+        code = "\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
+        parts.append(code.replace(_PAGES[page], str(folder / f"store-{number}")) + _EPILOGUE)
+    script.write_text("\n".join(parts))
     command = [sys.executable, "-W", "error", "-W", _OF_SPARK, str(script)]
     return subprocess.run(command, capture_output=True, text=True, timeout=380, check=False)
 
@@ -151,6 +165,26 @@ def test_every_link_leads_somewhere() -> None:
                 broken.append(f"{page.name}: {target}")
 
     assert broken == []
+
+
+def test_the_site_has_every_page_once() -> None:
+    """What mkdocs.yml lists is what is in docs."""
+    listed = re.findall(
+        r"^ +- (?:.*: )?(\S+\.md)$", (_ROOT / "mkdocs.yml").read_text(), re.MULTILINE
+    )
+
+    pages = (_ROOT / "docs").rglob("*.md")
+    assert sorted(listed) == sorted(page.relative_to(_ROOT / "docs").as_posix() for page in pages)
+
+
+def test_the_page_of_python_names_what_there_is() -> None:
+    """Every object whose docstrings are shown exists, and what the package exports is shown."""
+    page = (_ROOT / "docs/reference/python.md").read_text()
+    paths = re.findall(r"^::: ([\w.]+)\.(\w+)$", page, re.MULTILINE)
+
+    shown = {getattr(import_module(module), name) for module, name in paths}
+    names = [name for name in relstate.__all__ if not name.endswith(("Error", "__"))]
+    assert {getattr(relstate, name) for name in names} - shown == {relstate.create, relstate.open}
 
 
 def _anchors(document: str) -> set[str]:
