@@ -40,6 +40,7 @@ _PAGES = {
     "docs/how-to.md": "/tmp/how-to",
     "docs/options.md": "/tmp/options",
     "docs/sql.md": "/tmp/sql",
+    "docs/start/tutorial.md": "/tmp/tutorial",
     "docs/views.md": "/tmp/views",
 }
 # What runs in one process, and so in one Spark: the guides are short.
