@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from .epochs import Epochs
+from .errors import SchemaMismatchError
 from .log.proposal import Proposal
 from .table.document.change import Action
 from .table.document.edits import Edits, Path
@@ -64,11 +65,13 @@ class DocumentWriter:
         None removes, dicts are merged into structs and maps, all else is replaced.
         """
         self._check_ttl(ttl)
+        _check_mapping(values)
         self._edits.patch(self._key(key), values, ttl)
 
     def set(self, key: Any, values: Mapping[Path, Any], *, ttl: int | None = None) -> None:
         """Replace what is at some paths; None is a value only as the value of a map's entry."""
         self._check_ttl(ttl)
+        _check_mapping(values)
         self._edits.set(self._key(key), values, ttl)
 
     def remove(self, key: Any, *paths: Path) -> None:
@@ -119,3 +122,10 @@ class DocumentWriter:
         if ttl is not None:
             check_ttl(self._target.definition, ttl)
             write_target(self._epochs, self._name, expiring=True)
+
+
+def _check_mapping(values: object) -> None:
+    if not isinstance(values, Mapping):
+        raise SchemaMismatchError(
+            f"what changes is a dict of columns or paths and their values, not {values!r:.100}"
+        )

@@ -21,6 +21,7 @@ from .errors import (
     AppendOnlyError,
     CheckViolationError,
     ConflictError,
+    SchemaMismatchError,
     SegmentMissingError,
     UniqueViolationError,
     UsageError,
@@ -144,11 +145,28 @@ def _write_batches(
 def _with_ttls(
     batches: Iterable[pa.RecordBatch], ttls: pa.Array | None
 ) -> Iterator[tuple[pa.RecordBatch, pa.Array | None]]:
-    """Yield each batch with those TTLs of all rows that are its rows'."""
+    """Yield each batch with those TTLs of all rows that are its rows'.
+
+    SchemaMismatchError, at the latest after the last batch, if they are not one for each row.
+    """
+    if ttls is None:
+        yield from ((batch, None) for batch in batches)
+        return
     start = 0
     for batch in batches:
-        yield batch, None if ttls is None else ttls.slice(start, batch.num_rows)
+        lives = ttls.slice(start, batch.num_rows)
+        if len(lives) < batch.num_rows:
+            raise _ttls_error(len(ttls), "more")
+        yield batch, lives
         start += batch.num_rows
+    if len(ttls) > start:
+        raise _ttls_error(len(ttls), str(start))
+
+
+def _ttls_error(count: int, rows: str) -> SchemaMismatchError:
+    return SchemaMismatchError(
+        f"there are {count} TTLs for {rows} rows; give one for each row, NULL for the table's own"
+    )
 
 
 # State tables

@@ -150,7 +150,9 @@ class KeyCodec:
 
     def _misfit(self, values: Sequence[object], verb: str, error: Exception) -> str:
         types = ", ".join(map(str, self._types))
-        return f"the key {values!r} {verb} the key columns' types: {types} ({error})"
+        if len(values) != len(self._types):
+            return f"the key {values!r:.200} has {len(values)} values; its columns are {types}"
+        return f"the key {values!r:.200} {verb} the key columns' types: {types} ({error})"
 
 
 # One key at a time: canonical forms to bytes, in plain Python

@@ -77,6 +77,10 @@ class Table:
         """
         reader = self._keyed_reader()
         is_whole = len(reader.encoding.key_names) > 1 and isinstance(key, list | tuple)
+        if not isinstance(path, Sequence):
+            raise SchemaMismatchError(
+                f"a path is a column's name, or a tuple of it and the steps below, not {path!r}"
+            )
         steps = (path,) if isinstance(path, str) else path
         return reader.seconds_left(key if is_whole else (key,), steps)
 

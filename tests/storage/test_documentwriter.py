@@ -421,7 +421,7 @@ def test_tables_that_have_no_parts(store: Store) -> None:
     with pytest.raises(OptionError, match="encoding = 'document'"):
         store.document_writer("rows")
     with pytest.raises(OptionError, match="encoding = 'document'"):
-        store.table("rows").ttl(1, "a")
+        store.table("rows").ttl(1, ("a", "x"))
     sets = [
         ("k INT, a INT", ["a"], "a set is an ARRAY column"),
         ("k INT, a ARRAY<MAP<INT, INT>>", ["a"], "cannot be a set"),
@@ -457,3 +457,20 @@ def test_histories_are_those_of_a_nested_dict_with_clocks(
             pair.take(step)
             pair.check()
         assert store.check().problems == ()
+
+
+def test_changes_and_paths_that_are_not_such_are_refused(
+    store: Store, writer: DocumentWriter
+) -> None:
+    """With what they should be; a path or key of many steps is not repeated whole."""
+    for change in (writer.patch, writer.set):
+        with pytest.raises(SchemaMismatchError, match="a dict of columns or paths"):
+            change(1, ["note"])
+    with pytest.raises(SchemaMismatchError, match="tuple of it and the steps below, not 5"):
+        store.table("t").ttl(1, 5)
+    with pytest.raises(SchemaMismatchError, match="has 2 values; its columns are INT"):
+        writer.set((1, 2), {"note": "x"})
+    with pytest.raises(SchemaMismatchError) as refusal:
+        writer.set(1, {("doc", *"x" * 300): 1})
+    assert len(str(refusal.value)) < 1000
+    assert writer.commit() is None

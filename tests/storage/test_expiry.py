@@ -11,7 +11,12 @@ import pyarrow as pa
 import pytest
 
 from relstate.storage import Store, moment_of
-from relstate.storage.errors import OptionError, SchemaError, ValueRangeError
+from relstate.storage.errors import (
+    OptionError,
+    SchemaError,
+    SchemaMismatchError,
+    ValueRangeError,
+)
 from support.clock import ManualClock
 from support.commits import quick_environment
 from support.views import new_view
@@ -179,3 +184,17 @@ def test_a_view_is_not_created_over_rows_that_expire(
         store.write("t", rows(k9="later"))
         store.compact()
     store.view_catalog.create(new_view(store, "v", "t"))
+
+
+@pytest.mark.parametrize("ttls", [[5], [5, 5, 5], []])
+def test_there_is_one_ttl_for_each_row(tmp_path: Path, ttls: list[int]) -> None:
+    """Rows, and patches, with more or fewer are refused, and nothing is written."""
+    with Store.create(str(tmp_path / "store"), vnode_count=2) as store:
+        for encoding in ("row", "document"):
+            store.create_table(encoding, "k INT, v INT", primary_key=["k"], encoding=encoding)
+        batch = pa.table({"k": [1, 2], "v": [1, 2]})
+        epoch = store.epoch
+        for change, table in [(store.write, "row"), (store.patch, "document")]:
+            with pytest.raises(SchemaMismatchError, match=f"{len(ttls)} TTLs for"):
+                change(table, batch, ttls=pa.array(ttls, pa.int64()))
+        assert store.epoch == epoch

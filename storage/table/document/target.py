@@ -313,5 +313,5 @@ def _no_parts_error(target: Target, step: Any) -> SchemaMismatchError:
         case _:
             advice = "set the value itself"
     return SchemaMismatchError(
-        f"{target.name} is {target.type}, and nothing is at {step!r} in it: {advice}"
+        f"{target.name:.200} is {target.type}, and nothing is at {step!r:.200} in it: {advice}"
     )
