@@ -35,6 +35,7 @@ MAX_PARTITIONS = 32_768
 FOLLOWS_LATEST = "followsLatest"
 PARTIAL_AGGREGATE = "partialAggregate"
 ROW_LIMIT = "rowLimit"
+EXPIRY_PATHS = "expiryPaths"
 
 _Parse: TypeAlias = Callable[[str], Any]
 _Check: TypeAlias = Callable[[Mapping[str, Any]], str | None]
@@ -51,7 +52,8 @@ class ReadOptions:
     ``where``: a SQL expression, None for all rows; local times in it are those of ``time_zone``.
     ``bound_condition``: a condition that `db.sql` has bound to the table's columns, as JSON.
     ``partial_aggregate``, ``row_limit``: what the tasks add up for `db.sql`, or how many rows they
-    send, as JSON; None if they send all rows.
+    send, as JSON; None if they send all rows. ``expiry_paths``: the argument of
+    `ReadPlan.showing_expiries`, as JSON.
     ``expires_by``: rows that expire by this time are left out; None for the time of the read.
     """
 
@@ -67,6 +69,7 @@ class ReadOptions:
     bound_condition: str | None = None
     partial_aggregate: str | None = None
     row_limit: str | None = None
+    expiry_paths: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +150,7 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         bound_condition=values.get("boundCondition"),
         partial_aggregate=values.get(PARTIAL_AGGREGATE),
         row_limit=values.get(ROW_LIMIT),
+        expiry_paths=values.get(EXPIRY_PATHS),
     )
 
 
@@ -465,6 +469,7 @@ _INTERNAL: dict[str, _Parse] = {
     FOLLOWS_LATEST: _boolean,
     PARTIAL_AGGREGATE: _text,
     ROW_LIMIT: _text,
+    EXPIRY_PATHS: _text,
 }
 _STREAM = _TABLE | {
     "patch": _boolean,

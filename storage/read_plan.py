@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import pyarrow as pa
 
@@ -25,6 +26,7 @@ from .schema.arrow import arrow_schema
 from .schema.schema import name_list
 from .segment.key import vnodes_in
 from .table.encoding import Encoding, encoding_of
+from .table.expiry_columns import ExpiryColumn, with_expiry_columns
 from .table.pruning import Pruning, describe_pruning, matching_vnodes
 from .table.secondary import IndexMatches
 from .table.storagetable import StorageTable
@@ -40,7 +42,8 @@ class ReadPlan:
     ``segments``: those with rows of the table, the newest first. ``time``: microseconds since
     1970; rows that had expired by then are not seen. ``columns``: None for the visible ones.
     ``indexes``: where the entries of the table's indexes are, in the order of its definition.
-    ``shows_expiry``: reads return the column `EXPIRY`, too, as the last.
+    ``shows_expiry``: reads return the column `EXPIRY`, too, as the last. ``expiry_columns``: hidden
+    columns of the definition that are not stored: see `showing_expiries`.
     """
 
     path: str
@@ -54,6 +57,7 @@ class ReadPlan:
     where: Predicate | None = None
     indexes: tuple[IndexSource, ...] = ()
     shows_expiry: bool = False
+    expiry_columns: tuple[ExpiryColumn, ...] = ()
 
     @classmethod
     def of(
@@ -93,6 +97,24 @@ class ReadPlan:
         as of `Predicate.parse`.
         """
         return replace(self, where=Predicate.parse(where, self.definition.schema, time_zone))
+
+    def showing_expiries(self, paths: Sequence[tuple[Any, ...]]) -> ReadPlan:
+        """Return the plan with a hidden column for each path: when what is there expires.
+
+        They are in ``expiry_columns``, in the order of the paths; see expiry_columns.py. A plan
+        that names its columns reads them, too. A condition on the rows has to be bound to the
+        definition of the new plan. SchemaMismatchError
+        for a path that the table does not have, ValueRangeError for a key that does not fit,
+        OptionError for a part of a column where rows expire whole.
+        """
+        assert not self.expiry_columns
+        definition, expiry_columns = with_expiry_columns(self.definition, paths)
+        columns = self.columns
+        if columns is not None:
+            columns = (*columns, *(expiry.column.name for expiry in expiry_columns))
+        plan = replace(self, definition=definition, columns=columns, expiry_columns=expiry_columns)
+        plan._encoding()
+        return plan
 
     @property
     def stored_bytes(self) -> int:
@@ -226,7 +248,7 @@ class ReadPlan:
         return arrow_schema(column.field for column in columns)
 
     def _encoding(self) -> Encoding:
-        return encoding_of(self.definition, self.vnode_count)
+        return encoding_of(self.definition, self.vnode_count, self.expiry_columns)
 
 
 def _limited(groups: tuple[range, ...], vnodes: set[int]) -> tuple[range, ...]:

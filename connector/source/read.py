@@ -12,6 +12,7 @@ how changes are found.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -132,6 +133,8 @@ def _plan(options: ReadOptions) -> ReadPlan:
         epoch = options.version if options.time is None else store.epoch_at(options.time)
         plan = store.read_plan(options.table, epoch=epoch, time=options.expires_by)
         store.state_at(plan.epoch).check_populated(plan.definition.table_id)
+    if options.expiry_paths is not None:
+        plan = plan.showing_expiries(tuple(map(tuple, json.loads(options.expiry_paths))))
     if options.where is not None:
         plan = plan.filtered(options.where, options.time_zone)
     if options.bound_condition is not None:

@@ -5,6 +5,7 @@ Does not know: how a query was planned.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -14,6 +15,7 @@ from relstate.connector.syntax.tree import conjunction, text_of
 from relstate.storage import ReadPlan
 
 from .query_reader import PlannedQuery, Relation, is_limited_on_driver, is_read_on_driver
+from .remaining_time import TtlCall, shown_names
 
 EXPLAIN_SCHEMA = (
     "relation STRING, epoch BIGINT, vnodes INT, partitions INT, points BIGINT, ranges BIGINT, "
@@ -30,16 +32,16 @@ def explain_rows(query: PlannedQuery, frame: DataFrame, mode: str) -> list[tuple
     others, only how many there are is unknown: ``points`` and ``partitions`` are NULL. ``pushed``:
     what the tasks add up, or how many rows they send, NULL if they send all.
     """
-    rows = [_explain_row(relation) for relation in query.relations]
+    rows = [_explain_row(relation, query.calls) for relation in query.relations]
     return [*rows, (*(None,) * 10, _spark_plan(frame, mode))]
 
 
-def _explain_row(relation: Relation) -> tuple[Any, ...]:
+def _explain_row(relation: Relation, calls: Sequence[TtlCall]) -> tuple[Any, ...]:
     added_up = relation.aggregate_plan
     plan = relation.read if added_up is None else added_up.plan
     if relation.lookup is not None:
         lookup, count = relation.lookup, plan.vnode_count
-        columns = list(plan.columns or ())
+        columns = shown_names(plan.columns or (), plan, calls)
         name = plan.definition.name
         where, index = lookup.condition, lookup.index
         return name, plan.epoch, count, None, None, 0, columns, where, index, None, None
@@ -53,7 +55,7 @@ def _explain_row(relation: Relation) -> tuple[Any, ...]:
         0 if _is_local(relation, plan) else len(plan.partitions(default_read_partitions(plan))),
         None if reads_all else pruning.points,
         pruning.ranges,
-        list(pruning.columns),
+        shown_names(pruning.columns, plan, calls),
         text_of(conjunction(relation.conjuncts)) if relation.conjuncts else None,
         pruning.index,
         None if pushed is None else pushed.description,

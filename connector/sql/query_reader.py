@@ -9,6 +9,7 @@ Does not know: what a query is for.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -23,9 +24,19 @@ from sqlglot import exp
 
 from relstate.connector.analysis_error import in_names_of_query
 from relstate.connector.failure import unwrap_errors
-from relstate.connector.options import FOLLOWS_LATEST, PARTIAL_AGGREGATE, ROW_LIMIT
+from relstate.connector.options import (
+    EXPIRY_PATHS,
+    FOLLOWS_LATEST,
+    PARTIAL_AGGREGATE,
+    ROW_LIMIT,
+)
 from relstate.connector.source.read import DRIVER_BYTES
-from relstate.connector.syntax.parsed_query import AsOf, ChangeFeed, ParsedQuery, TableReference
+from relstate.connector.syntax.parsed_query import (
+    AsOf,
+    ChangeFeed,
+    ParsedQuery,
+    TableReference,
+)
 from relstate.connector.syntax.tree import Tree
 from relstate.connector.types import named_columns, passes_as_is, struct_of, struct_type
 from relstate.storage import (
@@ -43,6 +54,7 @@ from relstate.storage import (
 from .pruning import pruning_conjuncts
 from .pushed_aggregate import PushedAggregate, PushRules, pushed_aggregate
 from .pushed_limit import PushedLimit, pushed_limit
+from .remaining_time import TtlCall, showing_expiries, ttl_calls, with_remaining_times
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_CONDITION = 1 << 20
@@ -98,13 +110,14 @@ class Relation:
 class PlannedQuery:
     """A query at one epoch, and the relations for its references to the store's tables.
 
-    ``feeds``: its calls of ``table_changes``.
+    ``feeds``: its calls of ``table_changes``; ``calls``: those of ``ttl``.
     """
 
     query: ParsedQuery
     epoch: int
     relations: tuple[Relation, ...]
     feeds: tuple[ChangeFeed, ...] = ()
+    calls: tuple[TtlCall, ...] = ()
 
     def input_named(self, alias: str) -> Relation:
         """Return the relation with an alias in the outermost FROM; it must be there."""
@@ -201,6 +214,11 @@ class QueryReader:
             read = (self._id_of(reference) for reference in references if reference.as_of is None)
             epochs = consistent_epochs(self._store, self._state, read)
         plans = [self._read_plan(reference, epochs) for reference in references]
+        calls = ttl_calls(query, list(zip(references, plans, strict=True)))
+        plans = [
+            showing_expiries(plan, calls, reference)
+            for reference, plan in zip(references, plans, strict=True)
+        ]
         conditions = self._conditions(query, references, plans)
         relations = tuple(
             Relation(
@@ -213,7 +231,7 @@ class QueryReader:
         )
         _check_row_ids(query, relations, has_target=target is not None)
         relations = tuple(self._pushed(query, relation) for relation in relations)
-        return PlannedQuery(query, self.epoch, relations, query.change_feeds())
+        return PlannedQuery(query, self.epoch, relations, query.change_feeds(), calls)
 
     def frame(
         self, planned: PlannedQuery, given: Mapping[str, DataFrame] | None = None
@@ -247,7 +265,13 @@ class QueryReader:
         return (planned, added_up) if agrees else (plain, rows)
 
     def _spark_frame(self, planned: PlannedQuery, given: Mapping[str, DataFrame]) -> DataFrame:
-        rows = [(relation.reference, self._relation(relation)) for relation in planned.relations]
+        rows = [
+            (
+                relation.reference,
+                with_remaining_times(self._relation(relation), relation.plan, planned.calls),
+            )
+            for relation in planned.relations
+        ]
         rows += [(feed.reference, self._feed(feed)) for feed in planned.feeds]
         others = planned.query.table_references(lambda name, as_of: name in given)
         rows += [(reference, given[reference.name]) for reference in others]
@@ -259,6 +283,7 @@ class QueryReader:
         }
         references = [reference for reference, _ in rows]
         edits = [edit for r in planned.relations if r.aggregate for edit in r.aggregate.edits]
+        edits += [call.edit for call in planned.calls]
         return self._spark.sql(planned.query.replaced(references, list(frames), edits), **frames)
 
     def _relation(self, relation: Relation) -> DataFrame:
@@ -341,7 +366,11 @@ class QueryReader:
         reader = reader.options(table=plan.definition.name, versionAsOf=plan.epoch)
         # The latest epoch is named too, so that all references read the same one. The time for
         # expiry is given because its default for a named epoch is the time of the commit.
-        return reader.option("expiresBy", iso_time(plan.time))
+        reader = reader.option("expiresBy", iso_time(plan.time))
+        if plan.expiry_columns:
+            paths = [expiry.path for expiry in plan.expiry_columns]
+            reader = reader.option(EXPIRY_PATHS, json.dumps(paths))
+        return reader
 
     # Which tables, at which epoch
 
@@ -385,7 +414,7 @@ class QueryReader:
 
     def _pushed(self, query: ParsedQuery, relation: Relation) -> Relation:
         """Return a relation with what its tasks add up, or its limit, if it is large."""
-        if not self._session.reads_conditions:
+        if not self._session.reads_conditions or relation.plan.expiry_columns:
             return relation
         rules = PushRules(self._session.time_zone, self._session.divides_decimals)
         plan, reference = relation.plan, relation.reference
@@ -496,11 +525,12 @@ def _with_columns(plan: ReadPlan, query: ParsedQuery, *, is_target: bool) -> Rea
     """
     schema = plan.definition.schema
     names = [column.name for column in schema.visible_columns]
-    hidden = [column.name for column in schema.columns if column.hidden]
+    shown = [expiry.column.name for expiry in plan.expiry_columns]
+    hidden = [c.name for c in schema.columns if c.hidden and c.name not in shown]
     read = query.columns_read(names, hidden)
     if is_target:
         read += tuple(name for name in hidden if name not in read)
-    return replace(plan, columns=read or (names[0],))
+    return replace(plan, columns=(*(read or names[:1]), *shown))
 
 
 def _check_row_ids(query: ParsedQuery, relations: Sequence[Relation], *, has_target: bool) -> None:

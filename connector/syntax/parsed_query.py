@@ -219,12 +219,22 @@ class ParsedQuery:
         return "".join([*parts, _escaped(self.text[end:])])
 
     def _reads_unnamed_columns(self, words: Collection[str]) -> bool:
+        stars = any(not is_row_star(star) for star in self.tree.find_all(exp.Star))
+        return stars or self._reads_columns_implicitly(words)
+
+    @property
+    def reads_columns_implicitly(self) -> bool:
+        """Whether it may read columns without their names by something else than a star."""
+        return self._reads_columns_implicitly(
+            {token.text for token in self.tokens if token.token_type is not TokenType.STRING}
+        )
+
+    def _reads_columns_implicitly(self, words: Collection[str]) -> bool:
         quoted_names = (
             token.text for token in self.tokens if token.token_type is TokenType.IDENTIFIER
         )
         return (
-            any(not is_row_star(star) for star in self.tree.find_all(exp.Star))
-            or any(alias.columns for alias in self.tree.find_all(exp.TableAlias))
+            any(alias.columns for alias in self.tree.find_all(exp.TableAlias))
             or not _IMPLICIT_WORDS.isdisjoint(word.upper() for word in words)
             or any(_PATTERN.search(name) for name in quoted_names)
             or self.has_pipes

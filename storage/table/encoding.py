@@ -22,6 +22,7 @@ from ..schema.schema import Column, KeyRange, TableSchema
 from ..segment.block import Block
 from ..segment.key import Kind
 from .document.documentencoding import DocumentEncoding
+from .expiry_columns import ExpiryColumn
 from .record import Row
 from .resolve import Fold, Keep, Resolver
 from .rowencoding import RowEncoding
@@ -133,6 +134,9 @@ class Encoding(Protocol):
     def primary_keys(self, batch: pa.RecordBatch) -> Bytes:
         """Return the primary keys of a batch that has its columns, as bytes that compare alike."""
 
+    def finder(self, path: Sequence[Any]) -> Callable[[Block], bool]:
+        """Return the function that says of a block of one row whether something is at a path."""
+
     # Ranges of keys
 
     def vnode_bounds(self, vnodes: range) -> Bounds:
@@ -188,15 +192,19 @@ class Encoding(Protocol):
 
 
 @lru_cache(maxsize=256)  # preparing one takes longer than many a read
-def encoding_of(definition: TableDefinition, vnode_count: int) -> Encoding:
+def encoding_of(
+    definition: TableDefinition, vnode_count: int, expiry_columns: tuple[ExpiryColumn, ...] = ()
+) -> Encoding:
     """Return the encoding of a table, the same object for equal definitions.
+
+    ``expiry_columns``: those of the definition that are not stored, but computed by reads.
 
     UnsupportedTypeError if a column's type cannot be stored, SchemaError if the encoding does not
     have such columns.
     """
     if definition.properties.may_have_parts:
-        return DocumentEncoding(definition, vnode_count)
-    return RowEncoding(definition, vnode_count)
+        return DocumentEncoding(definition, vnode_count, expiry_columns)
+    return RowEncoding(definition, vnode_count, expiry_columns)
 
 
 def document_encoding(encoding: Encoding) -> DocumentEncoding:

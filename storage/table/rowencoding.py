@@ -23,7 +23,13 @@ from relstate.vnode import canonical_hasher, scalar_hasher, vnodes_of
 from ..codec.memcomparable import KeyCodec
 from ..codec.point_key import key_decoder
 from ..codec.ragged import Bytes, Positions, first_of_equal, gather
-from ..errors import NullKeyError, NullValueError, SchemaMismatchError, UnknownOperationError
+from ..errors import (
+    NullKeyError,
+    NullValueError,
+    OptionError,
+    SchemaMismatchError,
+    UnknownOperationError,
+)
 from ..log.segment_record import TableStatistics
 from ..log.table_definition import TableDefinition
 from ..schema.arrow import arrow_schema, arrow_type
@@ -37,7 +43,8 @@ from ..segment.key import (
     prefix_of,
     successor,
 )
-from .header import EXPIRY, FIXED, Headers
+from .expiry_columns import ExpiryColumn
+from .header import EXPIRY, FIXED, NEVER, Headers
 from .record import Row, row_type
 from .resolve import Keep, Resolver, folded_by_key
 from .scan import Bounds
@@ -49,8 +56,16 @@ class RowEncoding:
 
     has_parts = False
 
-    def __init__(self, definition: TableDefinition, vnode_count: int) -> None:
-        """Prepare the codec. UnsupportedTypeError if a column's type cannot be stored."""
+    def __init__(
+        self,
+        definition: TableDefinition,
+        vnode_count: int,
+        expiry_columns: Sequence[ExpiryColumn] = (),
+    ) -> None:
+        """Prepare the codec; ``expiry_columns``: those of the definition that are not stored.
+
+        UnsupportedTypeError if a column's type cannot be stored. The errors of `finder` for paths.
+        """
         schema = definition.schema
         self.definition = definition
         self.table_id = definition.table_id
@@ -65,6 +80,9 @@ class RowEncoding:
         self._is_known_kind[[Kind.PUT, Kind.DELETE, self.upsert]] = True
         self._delete_value = FIXED.pack(Kind.DELETE, 0, schema.version)
         self.key_names = [column.name for column in schema.key_columns]
+        self._expiry_sources = {
+            expiry.column.name: self._whole_column(expiry.path) for expiry in expiry_columns
+        }
         self._key_shape = BatchShape(
             arrow_schema(column.field for column in schema.key_columns), self.key_names
         )
@@ -222,6 +240,8 @@ class RowEncoding:
         if columns[-1] is EXPIRY:
             rows = self.decode(block, columns[:-1])
             return rows.append_column(EXPIRY.name, pa.array(Headers(block).expiries))
+        if not self._expiry_sources.keys().isdisjoint(column.name for column in columns):
+            return self._decode_with_expiries(block, columns)
         by_name: dict[str, pa.Array] = {}
         names = {column.name for column in columns}
         if not names.isdisjoint(self.key_names):
@@ -235,6 +255,55 @@ class RowEncoding:
         return pa.RecordBatch.from_arrays(
             [by_name[column.name] for column in columns], schema=schema
         )
+
+    def _decode_with_expiries(self, block: Block, columns: Sequence[Column]) -> pa.RecordBatch:
+        """Return columns of rows, some of which say when the row expires, if a column is there."""
+        sources = self._expiry_sources
+        shown = {column.name for column in columns} & sources.keys()
+        needed = [column for column in columns if column.name not in shown]
+        needed += [sources[name] for name in sorted(shown) if sources[name] not in needed]
+        rows = self.decode(block, list(dict.fromkeys(needed)))
+        expiries = Headers(block).expiries
+        arrays = []
+        for column in columns:
+            if column.name in shown:
+                is_there = np.asarray(rows.column(sources[column.name].name).is_valid())
+                arrays.append(pa.array(expiries, mask=~is_there | (expiries == NEVER)))
+            else:
+                arrays.append(rows.column(column.name))
+        whole = self.schema.arrow_schema
+        schema = pa.schema([whole.field(column.name) for column in columns])
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def is_key_path(self, path: Sequence[Any]) -> bool:
+        """Return whether a path is a column of the primary key, which is there as the row is."""
+        names = {name.lower() for name in self.key_names}
+        return len(path) == 1 and isinstance(path[0], str) and path[0].lower() in names
+
+    def finder(self, path: Sequence[Any]) -> Callable[[Block], bool]:
+        """Return the function that says of a block of one row whether something is at a path.
+
+        SchemaMismatchError for an unknown column, OptionError for a path below a column.
+        """
+        column = self._whole_column(path)
+        return lambda row: bool(self.decode(row, [column]).column(0)[0].is_valid)
+
+    def _whole_column(self, path: Sequence[Any]) -> Column:
+        """Return the column at a path. SchemaMismatchError, OptionError."""
+        name = path[0].lower() if isinstance(path[0], str) else path[0]
+        column = next((c for c in self.schema.columns if c.name.lower() == name), None)
+        if column is None:
+            names = ", ".join(column.name for column in self.schema.visible_columns)
+            raise SchemaMismatchError(
+                f"table {self.name}: unknown column {path[0]!r}; the columns are {names}"
+            )
+        if len(path) > 1:
+            raise OptionError(
+                f"table {self.name}: {path!r} is a part of the column {column.name!r}, and in a "
+                "table of rows a row expires whole; name the column, or create the table with "
+                "encoding = 'document'"
+            )
+        return column
 
     def reencode_values(self, block: Block) -> Bytes:
         """Return the values of the rows of a block, encoded under the present schema.

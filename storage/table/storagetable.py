@@ -34,7 +34,7 @@ from ..segment.block import Block
 from . import conditional
 from .conditional import Reading
 from .document.point import ManyPartsError
-from .encoding import Encoding, document_encoding
+from .encoding import Encoding
 from .expiry import first_absence
 from .header import EXPIRY, expiry_of, is_delete
 from .lookup import Lookup, rows_of
@@ -355,7 +355,7 @@ class StorageTable:
         None if it does not expire, or is not there. ``path``: see `Targets.locate`; empty for the
         row.
         """
-        find = document_encoding(self.encoding).finder(path) if path else None
+        find = self.encoding.finder(path) if path else None
         full_keys = pa.array([self.encoding.encode_key(key)], pa.large_binary())
         blocks = self._prefix_reader.entries(full_keys)
 

@@ -23,6 +23,7 @@ from ...schema.arrow import arrow_type
 from ...schema.schema import Column
 from ...segment.block import Block
 from ...segment.key import Kind
+from ..expiry_columns import ExpiryColumn
 from ..record import Row
 from ..resolve import Keep, Resolver
 from ..rowencoding import RowEncoding
@@ -35,7 +36,7 @@ from .patch import conform_patch
 from .point import Pairs, PointFold
 from .remains import Remains
 from .resolver import DocumentResolver, RemainsResolver, one_entry_per_row
-from .rowfold import RowFold
+from .rowfold import RowFold, ShownExpiry
 from .shape import put_parts, put_whole
 from .target import Target, Targets
 from .variantcheck import check_variants, holds_variants
@@ -47,15 +48,23 @@ class DocumentEncoding(RowEncoding):
 
     has_parts = True
 
-    def __init__(self, definition: TableDefinition, vnode_count: int) -> None:
-        """Prepare the codec. SchemaError for columns that documents do not have."""
+    def __init__(
+        self,
+        definition: TableDefinition,
+        vnode_count: int,
+        expiry_columns: Sequence[ExpiryColumn] = (),
+    ) -> None:
+        """Prepare the codec; ``expiry_columns``: those of the definition that are not stored.
+
+        SchemaError for columns that documents do not have. The errors of `locate_part` for paths.
+        """
         super().__init__(definition, vnode_count)
         _check_columns(definition)
-        self._rows = RowFold(definition, self._values)
+        self._targets = Targets(self.schema, definition.properties)
+        self._rows = RowFold(definition, self._values, list(map(self._shown, expiry_columns)))
         self._points = PointFold(definition, self._values)
         self._is_packed = definition.properties.packed
         self._put = put_whole if self._is_packed else put_parts
-        self._targets = Targets(self.schema, definition.properties)
         self._shapes = {
             column.name: (column.id, self._targets.column(column.name).shape)
             for column in self.schema.value_columns
@@ -187,8 +196,21 @@ class DocumentEncoding(RowEncoding):
         """Return where a path leads: see `Targets.locate`."""
         return self._targets.locate(path)
 
+    def _shown(self, expiry: ExpiryColumn) -> ShownExpiry:
+        """Return a column of expiries with its path as bytes."""
+        if self.is_key_path(expiry.path):
+            return ShownExpiry(expiry.column.id, None, b"")
+        target, keys = self.locate_part(expiry.path)
+        encoded = target.encode_path_keys(keys)
+        return ShownExpiry(expiry.column.id, target, target.path_bytes(encoded))
+
     def finder(self, path: Sequence[Any]) -> Callable[[Block], bool]:
-        """Return the function that says of a block of one row whether something is at a path."""
+        """Return the function that says of a block of one row whether something is at a path.
+
+        SchemaMismatchError for a path that the column's type does not have.
+        """
+        if self.is_key_path(path):
+            return lambda row: True
         target, keys = self.locate_part(path)
         encoded = target.encode_path_keys(keys)
 

@@ -11,8 +11,9 @@ Does not know: files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -25,14 +26,23 @@ from ...schema.arrow import arrow_type
 from ...schema.schema import Column
 from ...segment.block import Block
 from ...segment.key import Kind
-from ..header import BY_COLUMNS, FIXED, Headers, with_flag
+from ..header import BY_COLUMNS, FIXED, NEVER, Headers, with_flag
 from ..value import ValueEncoding
 from .documents import Documents
 from .merging import ColumnMerge
 from .shape import scattered
-from .target import column_shape
+from .target import Target, column_shape
 
 Flags: TypeAlias = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownExpiry:
+    """A column of a read that says when what is at a path expires; None for the row."""
+
+    column_id: int
+    target: Target | None
+    path: bytes
 
 
 class RowFold:
@@ -44,8 +54,15 @@ class RowFold:
 
     read_ids: frozenset[int] | None = None
 
-    def __init__(self, definition: TableDefinition, values: ValueEncoding) -> None:
+    def __init__(
+        self,
+        definition: TableDefinition,
+        values: ValueEncoding,
+        shown: Sequence[ShownExpiry] = (),
+    ) -> None:
+        """``shown``: columns of the definition that are not stored."""
         schema = definition.schema
+        self._shown = {expiry.column_id: expiry for expiry in shown}
         self.table_name = definition.name
         self.schema_version = schema.version
         self._values = values
@@ -86,10 +103,12 @@ class RowFold:
     def is_divided(self, headers: Headers) -> Flags:
         """Return which entries are not whole rows or deletes of rows.
 
-        A row that is there because of its columns may have lost all of them when columns were
-        dropped.
+        Those that expire are not, where their expiry is shown. A row that is there because of its
+        columns may have lost all of them when columns were dropped.
         """
         is_divided = headers.is_divided
+        if self._shown:
+            is_divided = is_divided | (headers.expiries != NEVER)
         if self._last_with_dropped is None:
             return is_divided
         is_before = headers.schema_versions <= self._last_with_dropped
@@ -121,17 +140,60 @@ class RowFold:
             pa.nulls(documents.count, arrow_type(merge.column.type)) for merge in self._merges
         ]
         is_read = self._is_read(documents)
-        read = [(index, merge) for index, merge in enumerate(self._merges) if is_read(merge)]
-        if not read:
-            return columns
-        bases, owners = documents.bases, documents.rows[documents.bases]
-        wholes = self._values.decode(
-            documents.entries.take(bases), [merge.column for _, merge in read]
-        )
-        for index, merge in read:
-            whole = scattered(wholes[merge.column.name], owners, documents.count)
-            columns[index] = merge.merged(documents, whole)
+        indices = [index for index, merge in enumerate(self._merges) if is_read(merge)]
+        shown = [index for index in indices if self._merges[index].column.id in self._shown]
+        read = [index for index in indices if index not in shown]
+        wholes = self._wholes(documents, self._needed(read, shown))
+        for index in read:
+            columns[index] = self._merges[index].merged(documents, wholes[index])
+        for index in shown:
+            expiry = self._shown[self._merges[index].column.id]
+            columns[index] = self._expiries_of(documents, expiry, wholes)
         return columns
+
+    def _needed(self, read: Sequence[int], shown: Sequence[int]) -> list[int]:
+        """Return the indices of the stored columns that others are made of."""
+        stored = [
+            index for index, merge in enumerate(self._merges) if merge.column.id not in self._shown
+        ]
+        targets = [self._shown[self._merges[index].column.id].target for index in shown]
+        if None in targets:
+            return stored
+        ids = {target.column.id for target in targets if target is not None}
+        return [i for i in stored if i in read or self._merges[i].column.id in ids]
+
+    def _wholes(self, documents: Documents, indices: Sequence[int]) -> dict[int, pa.Array]:
+        """Return columns, by their indices, of the rows that were written whole; NULL elsewhere."""
+        if not indices:
+            return {}
+        bases, owners = documents.bases, documents.rows[documents.bases]
+        decoded = self._values.decode(
+            documents.entries.take(bases), [self._merges[index].column for index in indices]
+        )
+        return {
+            index: scattered(decoded[self._merges[index].column.name], owners, documents.count)
+            for index in indices
+        }
+
+    def _expiries_of(
+        self, documents: Documents, expiry: ShownExpiry, wholes: Mapping[int, pa.Array]
+    ) -> pa.Array:
+        """Return when what is at a path of each row expires: NULL if it stays, or is not there."""
+        target = expiry.target
+        if target is None:
+            times = np.where(documents.is_inserted, documents.row_expiries, 0)
+            for index, whole in wholes.items():
+                merge = self._merges[index]
+                own = merge.last_expiries(documents, whole, merge.path, merge.shape)
+                times = np.maximum(times, own)
+        else:
+            index, merge = next(
+                (index, merge)
+                for index, merge in enumerate(self._merges)
+                if merge.column.id == target.column.id
+            )
+            times = merge.last_expiries(documents, wholes[index], expiry.path, target.shape)
+        return pa.array(times, mask=(times == 0) | (times == NEVER))
 
     def _is_read(self, documents: Documents) -> Callable[[ColumnMerge], bool]:
         """Return what says if a column is read: all are where rows are there by their columns."""

@@ -181,6 +181,12 @@ class Target:
             paths = extended(paths, step)
         return paths
 
+    def path_bytes(self, keys: Sequence[bytes]) -> bytes:
+        """Return the path of one row; ``keys``: those on the way, encoded."""
+        remaining = iter(keys)
+        steps = (next(remaining) if n is None else number_component(n) for n in self.numbers)
+        return b"".join([number_component(self.column.id), *steps])
+
     @cached_property
     def key_codecs(self) -> list[KeyCodec]:
         """The codec of each key on the way."""

@@ -58,14 +58,14 @@ def are_there(
     """
     if is_alive.all():
         return is_alive
-    has_lost_parts = _have_below(paths, depths, ~is_alive)
+    has_lost_parts = have_below(paths, depths, ~is_alive)
     if holds is not None:
         has_lost_parts &= ~holds
     is_complete = is_alive & ~has_lost_parts
-    return is_complete | (is_alive & _have_below(paths, depths, is_complete))
+    return is_complete | (is_alive & have_below(paths, depths, is_complete))
 
 
-def _have_below(paths: Bytes, depths: NDArray[np.uint8], flags: Flags) -> Flags:
+def have_below(paths: Bytes, depths: NDArray[np.uint8], flags: Flags) -> Flags:
     """Return which entries are above one that is flagged. ``paths`` are distinct and ascend."""
     have_below = np.zeros(len(paths), np.bool_)
     for below, parents in _pairs(paths, np.arange(len(paths)), depths):
