@@ -151,7 +151,7 @@ class KeyCodec:
     def _misfit(self, values: Sequence[object], verb: str, error: Exception) -> str:
         types = ", ".join(map(str, self._types))
         if len(values) != len(self._types):
-            return f"the key {values!r:.200} has {len(values)} values; its columns are {types}"
+            return f"the key {values!r:.200} has not one value for each column: {types}"
         return f"the key {values!r:.200} {verb} the key columns' types: {types} ({error})"
 
 

@@ -468,8 +468,9 @@ def test_changes_and_paths_that_are_not_such_are_refused(
             change(1, ["note"])
     with pytest.raises(SchemaMismatchError, match="tuple of it and the steps below, not 5"):
         store.table("t").ttl(1, 5)
-    with pytest.raises(SchemaMismatchError, match="has 2 values; its columns are INT"):
-        writer.set((1, 2), {"note": "x"})
+    store.create_table("two", "a INT, b INT, v INT", primary_key=["a", "b"], encoding="document")
+    with pytest.raises(SchemaMismatchError, match="not one value for each column: INT, INT"):
+        store.document_writer("two").set(1, {"v": 1})
     with pytest.raises(SchemaMismatchError) as refusal:
         writer.set(1, {("doc", *"x" * 300): 1})
     assert len(str(refusal.value)) < 1000
