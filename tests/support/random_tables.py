@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from relstate.storage import Kind, Store
+from relstate.storage import Kind, Store, types
 from support.stores import committed
 
 Row = tuple[Any, ...]
@@ -81,7 +81,7 @@ class TableSpec:
     def ddl(self) -> str:
         """The columns in SQL."""
         return ", ".join(
-            f"{name} {sql_type}" + (" NOT NULL" if name in self.not_null else "")
+            f"{types.quoted(name)} {sql_type}" + (" NOT NULL" if name in self.not_null else "")
             for name, sql_type in self.columns
         )
 
