@@ -257,10 +257,6 @@ def _parse_argument(
         return _combine_arguments(arguments, is_distinct)
     if isinstance(value, exp.Star) and not is_distinct:
         return None
-    if isinstance(value, exp.Star) or (isinstance(value, exp.Column) and not value.name):
-        raise unsupported_error(
-            "a count of a star with more", "name the columns", arguments[0].parent
-        )
     if function is Function.COUNT and isinstance(value, exp.Literal | exp.Boolean):
         # A constant is never NULL: every row counts; one value is counted once.
         return exp.Literal.number(1) if is_distinct else None

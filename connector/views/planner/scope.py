@@ -22,6 +22,7 @@ from relstate.connector.syntax.tree import (
     comparable_text,
     conjuncts,
     is_column,
+    is_row_star,
     is_star,
     substituted,
     with_parts,
@@ -88,6 +89,7 @@ class Scope:
         check_resolved(expression)
         tree = substituted(self._name_struct_parts(expression), replacement or self._replacement)
         _check_lambdas(tree)
+        _check_stars(tree)
         return tree
 
     def _replace_subqueries(self, expression: Tree) -> Tree:
@@ -219,11 +221,13 @@ class Scope:
         return substituted(expression, name_parts)
 
     def _arguments(self, call: Tree) -> Iterator[Tree]:
+        names_parts = function_name(call) == "struct"
         for argument in call.expressions:
             if is_star(argument):
                 for item in self.expand_star(argument):
                     reference = as_fields(column(item.field))
-                    yield exp.alias_(reference, item.name or item.field, quoted=True)
+                    name = item.name or item.field
+                    yield exp.alias_(reference, name, quoted=True) if names_parts else reference
             else:
                 yield argument
 
@@ -239,6 +243,13 @@ def _name_struct_part(argument: Tree) -> Tree:
     if isinstance(argument, exp.Column | exp.Dot) and argument.name:
         return exp.alias_(argument.copy(), argument.name, quoted=True)
     return argument
+
+
+def _check_stars(tree: Tree) -> None:
+    """Refuse a star that is left: Spark would take it for all fields of an operator."""
+    for star in tree.find_all(exp.Star):
+        if not is_row_star(star):
+            raise unsupported_error("a star here", "name the columns", tree)
 
 
 def _check_lambdas(tree: Tree) -> None:
