@@ -77,8 +77,11 @@ class WorkloadLaw:
         self._workload = workload
         self._db: Database = relstate.connect(spark, store.path)
         self._oracle = Oracle(spark, workload)
+        self._has_rows = False
         self.nonempty: set[str] = set()
         """The queries that had rows at some time."""
+        self.never_empty = set(names)
+        """The queries that had rows whenever the tables had."""
 
     def hold(
         self, scale: float, share: float, steps: int, *, early: Sequence[str], late: Sequence[str]
@@ -92,6 +95,7 @@ class WorkloadLaw:
         self._compare({"early": early})
         rows = self._workload.generate(scale)
         fill_tables(self._store, rows)
+        self._has_rows = True
         self._db.refresh()
         self._create("late", late)
         self._compare({"early": early, "late": late})
@@ -125,6 +129,8 @@ class WorkloadLaw:
                 assert not problem, f"epoch {self._store.epoch}, {prefix}_{name}: {problem}"
                 if rows.num_rows:
                     self.nonempty.add(name)
+                elif self._has_rows:
+                    self.never_empty.discard(name)
 
     def _difference(self, query: str, rows: pa.Table, expected: pa.Table) -> str:
         """Return how rows differ from a result, empty if only ties at a LIMIT do."""

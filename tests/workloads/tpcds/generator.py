@@ -2,13 +2,13 @@
 
 The rows of the specification's own generator have dimensions of 10,000 and more rows at every
 scale. Here a dimension has some rows for each query, days are days of a real calendar, and a return
-is one of a sale.
+is one of a sale. Queries whose conditions such rows do not meet have rows of their own.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from importlib import metadata
 from pathlib import Path
@@ -29,6 +29,7 @@ from ..workload import (
     read_queries,
     read_tables,
 )
+from .witnesses import all_witnesses, is_day, with_values
 
 SALES = 1_000_000
 """Rows of each table of sales at scale 1."""
@@ -107,7 +108,7 @@ class _Generator:
                 rows[table.name] = self._table(table)
         for name in _RETURNS:
             rows[name] = self._returns(name, rows)
-        return rows
+        return self._with_witnesses(rows)
 
     def _table(self, table: Table) -> pa.Table:
         is_fact = table.name.endswith("_sales") or table.name == "inventory"
@@ -169,14 +170,57 @@ class _Generator:
             chosen[picks[-1]] = True
         positions = np.flatnonzero(chosen)
         self._days = np.searchsorted(positions, np.array(picks)) + 1
+        return self._table_of_days(calendar, positions)
+
+    def _table_of_days(
+        self, calendar: Mapping[str, Sequence[Any]], positions: Iterable[int]
+    ) -> pa.Table:
+        positions = list(positions)
         table = random_rows(_BY_NAME["date_dim"], len(positions), self._all_literals, self._random)
-        for name in names:
+        for name in set(table.column_names) & set(calendar):
             index = table.schema.get_field_index(name)
             values = [calendar[name][position] for position in positions]
             table = table.set_column(
                 index, table.field(name), pa.array(values, table.field(name).type)
             )
         return table
+
+    def _with_witnesses(self, rows: Rows) -> Rows:
+        """Return rows with those for the queries whose conditions no random rows meet."""
+        queries = list(_queries())
+        witnesses = [
+            (queries.index(query), table, values) for query, table, values in all_witnesses()
+        ]
+        days = {value for _, _, values in witnesses for value in values.values() if is_day(value)}
+        calendar = self._with_days(rows["date_dim"], sorted(days))
+        keys = dict(
+            zip(
+                map(str, calendar["d_date"].to_pylist()),
+                calendar["d_date_sk"].to_pylist(),
+                strict=True,
+            )
+        )
+        tables = {**rows, "date_dim": calendar}
+        for name in dict.fromkeys(table for _, table, _ in witnesses):
+            owners = np.array([owner for owner, table, _ in witnesses if table == name])
+            values = [values for _, table, values in witnesses if table == name]
+            own_rows = with_values(self._owned_rows(_BY_NAME[name], owners), values, keys)
+            tables[name] = pa.concat_tables([tables[name], own_rows])
+        return tables
+
+    def _with_days(self, days: pa.Table, texts: Sequence[str]) -> pa.Table:
+        """Return ``date_dim`` with some days more, each once."""
+        known = set(map(str, days["d_date"].to_pylist()))
+        calendar = _days_of_calendar()
+        positions = [
+            position
+            for position, day in enumerate(calendar["d_date"])
+            if str(day) in texts and str(day) not in known
+        ]
+        table = self._table_of_days(calendar, positions)
+        keys = pa.array(np.arange(len(positions)) + days.num_rows + 1).cast(pa.int32())
+        index = table.schema.get_field_index("d_date_sk")
+        return pa.concat_tables([days, table.set_column(index, table.field(index), keys)])
 
 
 def _first_of_each_key(rows: pa.Table, table: Table) -> pa.Table:
