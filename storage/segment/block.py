@@ -9,18 +9,21 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from ..codec.ragged import Buffer, Bytes, Positions, gather, parts_of
+from ..codec.ragged import Buffer, Bytes, Positions, gather, load, parts_of
 
 # Blocks with fewer rows and bytes than small are joined to their neighbours, up to coarse ones.
 _SMALL_ROWS, _COARSE_ROWS = 8192, 32_768
 _SMALL_BYTES, _COARSE_BYTES = 512 << 10, 2 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Block:
     """Entries in key order: the int64 positions and lengths of their keys and values.
 
@@ -60,17 +63,24 @@ class Block:
 
         Their bytes are copied only if the blocks have different buffers.
         """
+        if len(blocks) == 1:
+            return blocks[0]
+        # A copy for each buffer costs less than one for each block.
+        runs = [cls._concatenated([*run]) for _, run in groupby(blocks, _buffers)]
+        if len(runs) == 1:
+            return runs[0]
+        return cls.over(
+            pa.concat_arrays([run.key_bytes() for run in runs]),
+            pa.concat_arrays([run.value_bytes() for run in runs]),
+        )
+
+    @classmethod
+    def _concatenated(cls, blocks: Sequence[Block]) -> Block:
+        """Return the entries of blocks that share their buffers, one block after another."""
         first = blocks[0]
         if len(blocks) == 1:
             return first
-        if any(
-            block.keys is not first.keys or block.values is not first.values for block in blocks
-        ):
-            return cls.over(
-                pa.concat_arrays([block.key_bytes() for block in blocks]),
-                pa.concat_arrays([block.value_bytes() for block in blocks]),
-            )
-        return cls(
+        joined = cls(
             first.keys,
             np.concatenate([block.key_starts for block in blocks]),
             np.concatenate([block.key_lengths for block in blocks]),
@@ -78,9 +88,31 @@ class Block:
             np.concatenate([block.value_starts for block in blocks]),
             np.concatenate([block.value_lengths for block in blocks]),
         )
+        words = [words for block in blocks if (words := block.known_first_words) is not None]
+        return joined.knowing(np.concatenate(words)) if len(words) == len(blocks) else joined
 
     def __len__(self) -> int:
         return len(self.key_starts)
+
+    @cached_property
+    def first_words(self) -> NDArray[np.uint32]:
+        """The first four bytes of every value as a number, little endian.
+
+        They are read once, for all that is taken from this block later. IndexError if one ends
+        beyond the buffer.
+        """
+        return load(self.values, self.value_starts, "<u4")
+
+    @property
+    def known_first_words(self) -> NDArray[np.uint32] | None:
+        """`first_words` if they have been read, else None."""
+        words: NDArray[np.uint32] | None = self.__dict__.get("first_words")
+        return words
+
+    def knowing(self, first_words: NDArray[np.uint32]) -> Block:
+        """Return this block after noting its `first_words`, which then are not read."""
+        self.__dict__["first_words"] = first_words
+        return self
 
     def key(self, index: int) -> bytes:
         """Return the key of one entry; negative indices count from the end."""
@@ -110,15 +142,7 @@ class Block:
 
     def slice(self, start: int, stop: int) -> Block:
         """Return the entries from ``start`` up to, not including, ``stop``, without a copy."""
-        cut = slice(start, stop)
-        return Block(
-            self.keys,
-            self.key_starts[cut],
-            self.key_lengths[cut],
-            self.values,
-            self.value_starts[cut],
-            self.value_lengths[cut],
-        )
+        return _subset(self, slice(start, stop))
 
     def between(self, low: bytes | None, high: bytes | None) -> Block:
         """Return the entries with ``low <= key < high`` (None: unbounded), without a copy."""
@@ -127,14 +151,7 @@ class Block:
 
     def take(self, rows: Positions) -> Block:
         """Return the entries at ``rows``, in that order, without a copy of their bytes."""
-        return Block(
-            self.keys,
-            self.key_starts[rows],
-            self.key_lengths[rows],
-            self.values,
-            self.value_starts[rows],
-            self.value_lengths[rows],
-        )
+        return _subset(self, rows)
 
     def first_at_or_after(self, key: bytes) -> int:
         """Return the index of the first entry whose key is not less than ``key``."""
@@ -145,6 +162,20 @@ class Block:
         return bisect_right(range(len(self)), key, key=self.key)
 
 
+def _subset(block: Block, rows: Positions | slice) -> Block:
+    """Return some entries of a block, with their first words if these are known."""
+    subset = Block(
+        block.keys,
+        block.key_starts[rows],
+        block.key_lengths[rows],
+        block.values,
+        block.value_starts[rows],
+        block.value_lengths[rows],
+    )
+    words = block.known_first_words
+    return subset if words is None else subset.knowing(words[rows])
+
+
 def join_small(blocks: Iterable[Block]) -> Iterator[Block]:
     """Yield the entries of blocks, in their order, with small neighbouring blocks joined.
 
@@ -153,7 +184,7 @@ def join_small(blocks: Iterable[Block]) -> Iterator[Block]:
     group: list[Block] = []
     rows = size = 0
     for block in blocks:
-        is_small = len(block) < _SMALL_ROWS and block.value_lengths.sum() < _SMALL_BYTES
+        is_small = _is_small(block)
         if group and (not is_small or rows >= _COARSE_ROWS or size >= _COARSE_BYTES):
             yield Block.joined(group)
             group, rows, size = [], 0, 0
@@ -165,6 +196,33 @@ def join_small(blocks: Iterable[Block]) -> Iterator[Block]:
             size += int(block.value_lengths.sum())
     if group:
         yield Block.joined(group)
+
+
+def join_small_ones(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yield the entries of blocks in no order, small blocks joined, not only neighbours."""
+    group: list[Block] = []
+    rows = size = 0
+    for block in blocks:
+        if not _is_small(block):
+            yield block
+        elif len(block):
+            group.append(block)
+            rows += len(block)
+            size += int(block.value_lengths.sum())
+            if rows >= _COARSE_ROWS or size >= _COARSE_BYTES:
+                yield Block.joined(group)
+                group, rows, size = [], 0, 0
+    if group:
+        yield Block.joined(group)
+
+
+def _is_small(block: Block) -> bool:
+    return len(block) < _SMALL_ROWS and int(block.value_lengths.sum()) < _SMALL_BYTES
+
+
+def _buffers(block: Block) -> tuple[int, int]:
+    """Return what tells the buffers of a block from those of others, while it lives."""
+    return id(block.keys), id(block.values)
 
 
 _Runs = tuple[Buffer, Positions, Positions]

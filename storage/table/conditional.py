@@ -179,7 +179,7 @@ def read_in_order(
 
 
 def read_range(table: ReadableTable, reading: Reading) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a range of keys, vnode by vnode."""
+    """Yield the rows of a range of keys, one range of vnodes after another."""
     ranges = ranges_in(table.encoding, reading.groups, reading.keys)
     return table.scan_of(reading.columns, reading.newest).batches(ranges)
 

@@ -69,7 +69,17 @@ class Headers:
     @cached_property
     def words(self) -> NDArray[np.uint32]:
         """The fixed part of every header as a number."""
-        return load(self.block.values, self.block.value_starts, "<u4")
+        return self.block.first_words
+
+    @cached_property
+    def bits(self) -> int:
+        """The bits that are set in any of the words."""
+        return int(np.bitwise_or.reduce(self.words))
+
+    @property
+    def have_flags(self) -> bool:
+        """Whether any value has a flag."""
+        return bool(self.bits >> 8 & 0xFF)
 
     @cached_property
     def kinds(self) -> NDArray[np.uint8]:
@@ -105,7 +115,7 @@ class Headers:
     @cached_property
     def body_starts(self) -> Positions:
         """Where the bytes of every row begin."""
-        if not self.flags.any():
+        if not self.have_flags:
             return self.block.value_starts + FIXED.size
         starts, lengths = self._version_spans
         return starts + lengths + np.where(self.flags & PART, _PATH.size, 0)
@@ -119,6 +129,8 @@ class Headers:
     @cached_property
     def is_divided(self) -> NDArray[np.bool_]:
         """Which values are not whole rows, nor deletes of rows: parts, and rows of no columns."""
+        if not self.bits >> 8 & PART and self.bits & Kind.OBJECT != Kind.OBJECT:
+            return np.zeros(len(self.block), np.bool_)
         is_divided: NDArray[np.bool_] = self.is_part | (self.kinds == Kind.OBJECT)
         return is_divided
 
@@ -129,6 +141,8 @@ class Headers:
         ValueError if a key is too short for its path.
         """
         lengths = np.zeros(len(self.block), np.int64)
+        if not self.bits >> 8 & PART:
+            return lengths
         rows, starts = self._paths
         if len(rows):
             lengths[rows] = load(self.block.values, starts, "<u2")
@@ -178,8 +192,11 @@ class Headers:
 
     def are_visible(self, time: int) -> NDArray[np.bool_]:
         """Return which values are rows that have not expired at a time."""
-        visible: NDArray[np.bool_] = self.kinds != Kind.DELETE
-        if (self.flags & EXPIRES).any():
+        if self.bits & Kind.DELETE:
+            visible: NDArray[np.bool_] = self.kinds != Kind.DELETE
+        else:
+            visible = np.ones(len(self.block), np.bool_)
+        if self.bits >> 8 & EXPIRES:
             visible &= self.expiries > time
         return visible
 
@@ -261,6 +278,24 @@ def read_header(value: bytes) -> PointHeader:
         path_length, _ = _PATH.unpack_from(value, start)
         start += _PATH.size
     return PointHeader(kind, flags, version, expiry, path_length, start)
+
+
+def path_length(block: Block, index: int) -> int:
+    """Return how many bytes of one key of a block are the path of a part; 0 for a row.
+
+    ValueError if the bytes are not a header, or the key is too short for its path.
+    """
+    start, length = int(block.value_starts[index]), int(block.value_lengths[index])
+    head = block.values[start : start + min(length, FIXED.size)].tobytes()
+    if len(head) == FIXED.size and not head[1] & PART:
+        return 0
+    try:
+        path = read_header(block.values[start : start + length].tobytes()).path_length
+    except struct.error as error:
+        raise ValueError(f"the header of a value is longer than the value ({error})") from error
+    if not 0 < path < block.key_lengths[index]:
+        raise ValueError("the path of a part does not fit its key")
+    return path
 
 
 def body_start(value: bytes) -> int:

@@ -37,6 +37,7 @@ from ..codec.ragged import (
 )
 from ..schema.properties import TableProperties
 from ..segment.block import Block
+from ..segment.blocksearch import find_in_block
 from ..segment.key import Kind
 from .header import Headers
 
@@ -49,6 +50,10 @@ Keep: TypeAlias = Callable[[Block], Flags]
 """Says which of the entries that remain are kept."""
 
 _TABLE_BYTES = 4
+# A block is much larger than the others if it has at least so many entries for each of theirs.
+_LARGEST_PER_OTHER = 4
+# Of so few entries all are merged in less time than some of them are searched.
+_FEW_ENTRIES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,7 @@ class Window:
     """The entries kept of one range of keys: one block per source, in key order.
 
     ``order`` puts the rows of all blocks, one block after another, in ascending key order; None
-    if they are in it already.
+    if they are in it already, or no order was asked for.
     """
 
     blocks: tuple[Block, ...]
@@ -90,18 +95,36 @@ class Resolver:
 
         ``in_order``: in key order; otherwise rows of several windows may come together.
         """
-        return map(self.window, inputs)
+        return (self.window(blocks, in_order=in_order) for blocks in inputs)
 
-    def window(self, blocks: Sequence[Block]) -> Window:
+    def window(self, blocks: Sequence[Block], *, in_order: bool = True) -> Window:
         """Return what is kept of some blocks, at least one, the newest source first.
 
-        In each block the keys ascend strictly.
+        In each block the keys ascend strictly. ``in_order``: whether the order is asked for.
         """
+        overlap = Overlap.of(blocks) if len(blocks) > 1 else None
+        if overlap is not None:
+            return self._spliced(overlap, in_order=in_order)
+        return self._merged_whole(blocks)
+
+    def _merged_whole(self, blocks: Sequence[Block]) -> Window:
+        """Return what is kept of some blocks, in any order."""
         if len(blocks) == 1:
             return Window((_chosen(blocks[0], self.keep(blocks[0])),), None)
         if self.fold is None:
             return self._newest(blocks)
         return self._folded(self.fold, blocks)
+
+    def _spliced(self, overlap: Overlap, *, in_order: bool) -> Window:
+        """Return what is kept of one large block and a few other entries."""
+        if self.fold is None:
+            merged, rest = overlap.newest(), overlap.without_older()
+        else:
+            entries = overlap.of_all_blocks()
+            merged = folded_by_key(self.fold, entries, row_keys(entries))
+            rest = overlap.alone()
+        blocks = tuple(_chosen(block, self.keep(block)) for block in (rest, merged))
+        return Window(blocks, insertion_order(*blocks) if in_order else None)
 
     def _newest(self, blocks: Sequence[Block]) -> Window:
         winners = first_of_equal(pa.concat_arrays([row_keys(block) for block in blocks]))
@@ -125,8 +148,79 @@ class Resolver:
 
     def resolve(self, blocks: Sequence[Block]) -> Block:
         """Return what is kept of some blocks, as one block, unordered; they need not be sorted."""
-        window = self.window(blocks)
-        return reduce(Block.followed_by, window.blocks)
+        return Block.joined(self._merged_whole(blocks).blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """A block that is much larger than the others of its window, and where their keys are in it.
+
+    ``few``: the entries of the others, the newest first; ``keys``: theirs; ``newer``: how many of
+    them are newer than those of ``largest``. ``indices``: where their keys are in it, or would be;
+    ``is_found``: which are.
+    """
+
+    largest: Block
+    few: Block
+    keys: Bytes
+    newer: int
+    indices: Positions
+    is_found: Flags
+
+    @classmethod
+    def of(cls, blocks: Sequence[Block]) -> Overlap | None:
+        """Find the keys of the other blocks in the largest one.
+
+        None if it is not so much larger that this saves a merge of whole blocks. The blocks are the
+        newest first, and the keys of each ascend strictly.
+        """
+        number = max(range(len(blocks)), key=lambda index: len(blocks[index]))
+        largest, newer, older = blocks[number], blocks[:number], blocks[number + 1 :]
+        others = sum(map(len, blocks)) - len(largest)
+        if len(largest) < _FEW_ENTRIES or others * _LARGEST_PER_OTHER > len(largest):
+            return None
+        few = Block.joined([*newer, *older])
+        keys = few.key_bytes()
+        return cls(largest, few, keys, sum(map(len, newer)), *find_in_block(largest, keys))
+
+    def newest(self) -> Block:
+        """Return the newest of the few entries of each key, in key order.
+
+        None of a key of which the largest block has a newer one.
+        """
+        winners = first_of_equal(self.keys)
+        return self.few.take(winners[~self.is_found[winners] | (winners < self.newer)])
+
+    def without_older(self) -> Block:
+        """Return the entries of the largest block of whose keys no newer one is among the few."""
+        return _without(self.largest, self.indices[: self.newer][self.is_found[: self.newer]])
+
+    def alone(self) -> Block:
+        """Return the entries of the largest block of whose keys none is among the few."""
+        return _without(self.largest, self.indices[self.is_found])
+
+    def of_all_blocks(self) -> Block:
+        """Return all entries but those that are `alone`, the newest of a key first."""
+        members = self.largest.take(np.unique(self.indices[self.is_found]))
+        newer, older = self.few.slice(0, self.newer), self.few.slice(self.newer, len(self.few))
+        return Block.joined([newer, members, older])
+
+
+def _without(block: Block, indices: Positions) -> Block:
+    if not len(indices):
+        return block
+    stays = np.ones(len(block), np.bool_)
+    stays[indices] = False
+    return block.take(np.flatnonzero(stays))
+
+
+def insertion_order(many: Block, few: Block) -> Positions:
+    """Return the key order of the entries of two blocks, each in key order, one after another.
+
+    No key is in both. It takes least time if the second block has few entries.
+    """
+    indices, _ = find_in_block(many, few.key_bytes())
+    return np.insert(np.arange(len(many)), indices, len(many) + np.arange(len(few)))
 
 
 def folded_by_key(fold: Fold, entries: Block, keys: Bytes) -> Block:
@@ -157,7 +251,7 @@ def keep_visible(time: Callable[[], int]) -> Callable[[Block], Flags]:
 
     def keep(block: Block) -> Flags:
         headers = Headers(block)
-        return headers.are_visible(time() if headers.flags.any() else 0)
+        return headers.are_visible(time() if headers.have_flags else 0)
 
     return keep
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from ..codec.ragged import Bytes, Positions, sort_order
 from ..predicate.predicate import Predicate
-from ..segment.block import Block, join_small
+from ..segment.block import Block, join_small_ones
 from .merge import merge, merge_in_key_order
 from .resolve import Resolver, Window
 
@@ -103,9 +103,10 @@ Bounds = tuple[bytes, bytes | None]
 _BATCH = Limits(rows=65_536, size=8 << 20)
 # A scan of many vnodes at once holds a piece of each: this bounds all of them together.
 _ALL_VNODES = Limits(rows=524_288, size=32 << 20)
-# Leaf pages that all sources of a merge may hold at once, and the bounds of one source's part.
-_LEAVES = 2048
-_LEAST_LEAVES, _MOST_LEAVES = 4, 512
+# Leaf pages that all sources of a merge may hold at once: a window has costs of its own.
+_LEAVES = 4096
+# The bounds of the part of a source; one alone needs no merge, and smaller blocks stay in caches.
+_LEAST_LEAVES, _MOST_LEAVES, _LONE_LEAVES = 4, 2048, 512
 # Leaf pages for all sources of all vnodes that are scanned at once.
 _LEAVES_ALL_VNODES = 8192
 # Up to this size a scan in key order sorts in memory; above it, it merges the vnodes.
@@ -150,7 +151,7 @@ class Scan:
         count = max(len(self.sources), 1)
         if leaves is None:
             leaves = max(_LEAVES, _LEAST_LEAVES * count)
-        share = min(max(leaves // count, 1), _MOST_LEAVES)
+        share = min(max(leaves // count, 1), _LONE_LEAVES if count == 1 else _MOST_LEAVES)
         return merge(
             [source(bounds, share, descending) for source in self.sources],
             self.resolver,
@@ -162,7 +163,7 @@ class Scan:
         """Yield the rows of some ranges, range by range, in no order inside."""
         for bounds in ranges:
             windows = self.windows(bounds, in_order=False)
-            for block in join_small(block for window in windows for block in window.blocks):
+            for block in join_small_ones(block for window in windows for block in window.blocks):
                 yield from map(self.decode, pieces(Window((block,), None), _BATCH))
 
     @property

@@ -209,7 +209,7 @@ class StateTable:
 
         ``prefix``: the first values of the primary key; ``start`` and ``stop``: its first
         values, included and excluded. ``ordered``: in primary key order across vnodes
-        (``descending`` turns it around), else vnode by vnode.
+        (``descending`` turns it around), else in no order.
         """
         keys = KeyRange(tuple(prefix), tuple(start), tuple(stop))
         newest = self._uncommitted()

@@ -380,7 +380,7 @@ class StorageTable:
         where: Predicate | None = None,
         shows_expiry: bool = False,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the visible rows, vnode by vnode, as batches of bounded size.
+        """Yield the visible rows in batches of bounded size, one range of vnodes after another.
 
         ``columns``: names, by default of the visible columns; with ``shows_expiry`` the column
         `EXPIRY` comes last. ``vnodes``: ranges, all by default.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from ...codec.path import ABOVE_PATHS
 from ...codec.ragged import Bytes, Positions, equal_neighbours
 from ...errors import CorruptionError, RelstateError
 from ...segment.block import Block
-from ..header import Headers
+from ..header import Headers, path_length
 from ..resolve import Resolver, Window, keep_all
 from .remains import Remains
 from .rowfold import RowFold
@@ -56,18 +57,24 @@ class DocumentResolver(Resolver):
         if in_order:
             return map(self.window, inputs)
         assert self.rows is not None
-        return windows_in_no_order(inputs, self.rows.is_divided, self._plain_window, self.merge)
+        plain_window = partial(self._plain_window, in_order=False)
+        return windows_in_no_order(inputs, self.rows.is_divided, plain_window, self.merge)
 
-    def window(self, blocks: Sequence[Block]) -> Window:
+    def window(self, blocks: Sequence[Block], *, in_order: bool = True) -> Window:
         """Return what is kept of some blocks, in key order."""
         assert self.rows is not None
         split = Split.of(blocks, self.rows.is_divided)
         if split is None:
-            return self._plain_window(blocks)
+            return self._plain_window(blocks, in_order=in_order)
         return window_in_order(split, self._plain_window, self.merge)
 
-    def _plain_window(self, blocks: Sequence[Block]) -> Window:
-        return Resolver.window(self, blocks)
+    def resolve(self, blocks: Sequence[Block]) -> Block:
+        """Return what is kept of some blocks, each in key order, as one block, unordered."""
+        windows = self.windows([blocks], in_order=False)
+        return Block.joined([block for window in windows for block in window.blocks])
+
+    def _plain_window(self, blocks: Sequence[Block], *, in_order: bool = True) -> Window:
+        return Resolver.window(self, blocks, in_order=in_order)
 
     def merge(self, entries: Block, versions: Positions) -> Block:
         """Return what is made of some entries. CorruptionError if they are not a table's."""
@@ -121,10 +128,8 @@ def _whole_and_rest(
 
 def row_key_at(block: Block, index: int) -> bytes:
     """Return the key of the row of one entry."""
-    entry = block.take(np.array([index]))
-    length = int(Headers(entry).path_lengths[0])
-    key = entry.key(0)
-    return key[: len(key) - length]
+    key = block.key(index)
+    return key[: len(key) - path_length(block, index)]
 
 
 def last_key_of(row_key: bytes) -> bytes:

@@ -12,17 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ...codec.ragged import Bytes, Positions, gather, load, sort_order
+from ...codec.ragged import Bytes, Positions, gather, sort_order
 from ...segment.block import Block
+from ...segment.blocksearch import find_in_block
 from ..header import Headers
-from ..resolve import Window, row_keys
+from ..resolve import Window, insertion_order, row_keys
 
 Flags: TypeAlias = NDArray[np.bool_]
 Divided: TypeAlias = Callable[[Headers], Flags]
@@ -32,23 +33,18 @@ Merge: TypeAlias = Callable[[Block, Positions], Block]
 key order."""
 
 # Rows of a merge in no order are merged when they have so many entries, or so many bytes.
-_MERGED_ENTRIES, _MERGED_BYTES = 16_384, 8 << 20
-# Keys are compared by a hash of their last bytes first.
-_HASH_BITS, _HASHED_BYTES = 16, 8
-_HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+_MERGED_ENTRIES, _MERGED_BYTES = 65_536, 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
     """The entries of a window: ``plain`` blocks of rows without parts, and all others.
 
-    ``divided`` are in key order, the newest of equal keys first; ``versions``, int64, are greater
-    for newer ones.
+    ``divided``: blocks in key order, the newest first, and the number of the source of each.
     """
 
     plain: tuple[Block, ...]
-    divided: Block
-    versions: Positions
+    divided: tuple[tuple[int, Block], ...]
 
     @classmethod
     def of(cls, blocks: Sequence[Block], is_divided: Divided) -> Split | None:
@@ -60,20 +56,29 @@ class Split:
         if not any(flag.any() for flag in flags):
             return None
         rows = _divided_rows(blocks, flags)
-        plain, pieces, versions = [], [], []
+        plain, divided = [], []
         for number, (block, flag) in enumerate(zip(blocks, flags, strict=True)):
             is_member = _with_rows(block, flag, rows)
             members, others = np.flatnonzero(is_member), np.flatnonzero(~is_member)
             if len(members):
-                pieces.append(block.take(members))
-                versions.append(np.full(len(members), -number))
+                divided.append((number, block.take(members)))
             if len(others):
                 plain.append(block if not len(members) else block.take(others))
-        divided, divided_versions = Block.joined(pieces), np.concatenate(versions)
-        if len(pieces) > 1:
-            order = sort_order(row_keys(divided))
-            divided, divided_versions = divided.take(order), divided_versions[order]
-        return cls(tuple(plain), divided, divided_versions)
+        return cls(tuple(plain), tuple(divided))
+
+
+def merged_rows(divided: Sequence[tuple[int, Block]], merge: Merge) -> Block:
+    """Return what is made of the divided entries of some windows; see `Split`."""
+    # Blocks of one source are copied at once.
+    by_source = sorted(divided, key=itemgetter(0))
+    entries = Block.joined([block for _, block in by_source])
+    versions = np.repeat(
+        [-number for number, _ in by_source], [len(block) for _, block in by_source]
+    )
+    if len(by_source) == 1:
+        return merge(entries, versions)
+    order = sort_order(row_keys(entries))
+    return merge(entries.take(order), versions[order])
 
 
 def window_in_order(
@@ -83,12 +88,13 @@ def window_in_order(
 
     ``plain_window`` makes a window of the blocks of rows without parts.
     """
-    merged = merge(split.divided, split.versions)
+    merged = merged_rows(split.divided, merge)
     if not split.plain:
         return Window((merged,), None)
     blocks = (*plain_window(split.plain).blocks, merged)
-    keys = pa.concat_arrays([row_keys(block) for block in blocks])
-    return Window(blocks, sort_order(keys))
+    if len(blocks) == 2:
+        return Window(blocks, insertion_order(*blocks))
+    return Window(blocks, sort_order(pa.concat_arrays([row_keys(block) for block in blocks])))
 
 
 def windows_in_no_order(
@@ -112,25 +118,24 @@ def windows_in_no_order(
         pending.add(split)
         if pending.is_large:
             yield Window((pending.take(merge),), None)
-    if pending.entries:
+    if pending.divided:
         yield Window((pending.take(merge),), None)
 
 
 @dataclass(slots=True)
 class _Pending:
-    """Entries of rows that have parts, in key order, and their versions."""
+    """Entries of rows that have parts: see `Split.divided`."""
 
-    entries: list[Block] = field(default_factory=list)
-    versions: list[Positions] = field(default_factory=list)
+    divided: list[tuple[int, Block]] = field(default_factory=list)
     count: int = 0
     size: int = 0
 
     def add(self, split: Split) -> None:
         """Add the entries of a later window."""
-        self.entries.append(split.divided)
-        self.versions.append(split.versions)
-        self.count += len(split.divided)
-        self.size += int(split.divided.value_lengths.sum())
+        self.divided += split.divided
+        for _, block in split.divided:
+            self.count += len(block)
+            self.size += int(block.value_lengths.sum())
 
     @property
     def is_large(self) -> bool:
@@ -139,8 +144,8 @@ class _Pending:
 
     def take(self, merge: Merge) -> Block:
         """Return what is made of all entries, and forget them."""
-        merged = merge(Block.joined(self.entries), np.concatenate(self.versions))
-        self.entries, self.versions = [], []
+        merged = merged_rows(self.divided, merge)
+        self.divided = []
         self.count = self.size = 0
         return merged
 
@@ -155,7 +160,7 @@ def _divided_rows(blocks: Sequence[Block], flags: Sequence[Flags]) -> Bytes:
     """Return the full keys of the rows of the entries that are flagged."""
     return pa.concat_arrays(
         [
-            row_keys_of(block.take(np.flatnonzero(flag)))
+            row_keys_of(block if flag.all() else block.take(np.flatnonzero(flag)))
             for block, flag in zip(blocks, flags, strict=True)
         ]
     )
@@ -166,27 +171,11 @@ def _with_rows(block: Block, is_divided: Flags, rows: Bytes) -> Flags:
 
     ``is_divided`` entries are; the others have the keys of their rows.
     """
+    if is_divided.all():
+        return is_divided
+    others = np.flatnonzero(~is_divided)
+    whole = block if len(others) == len(block) else block.take(others)
+    indices, is_found = find_in_block(whole, rows)
     is_member = is_divided.copy()
-    candidates = np.flatnonzero(~is_divided & _may_equal(block, rows))
-    if len(candidates):
-        starts, lengths = block.key_starts[candidates], block.key_lengths[candidates]
-        keys = gather(block.keys, starts, lengths)
-        is_member[candidates] = np.asarray(pc.is_in(keys, value_set=rows))
+    is_member[others[indices[is_found]]] = True
     return is_member
-
-
-def _may_equal(block: Block, keys: Bytes) -> Flags:
-    """Return which keys of a block may be among some keys: most that are not are left out."""
-    others = Block.over(keys, keys)
-    if min(block.key_lengths.min(), others.key_lengths.min()) < _HASHED_BYTES:
-        return np.ones(len(block), np.bool_)
-    table = np.zeros(1 << _HASH_BITS, np.bool_)
-    table[_hashes(others)] = True
-    may_equal: Flags = table[_hashes(block)]
-    return may_equal
-
-
-def _hashes(block: Block) -> NDArray[np.uint64]:
-    """Return hashes of the keys of a block, each of at least `_HASHED_BYTES` bytes."""
-    words = load(block.keys, block.key_starts + block.key_lengths - _HASHED_BYTES, "<u8")
-    return words.astype(np.uint64) * _HASH_FACTOR >> np.uint64(64 - _HASH_BITS)

@@ -17,10 +17,14 @@ from relstate.storage.schema.properties import Merge, TableProperties
 from relstate.storage.schema.schema import TableSchema
 from relstate.storage.segment.block import Block
 from relstate.storage.segment.key import Kind
+from relstate.storage.table.resolve import Overlap, Resolver, keep_all, keep_visible
 from relstate.storage.table.rowencoding import RowEncoding
 
 SCHEMA = TableSchema.build(parse_columns("k INT, v INT, a INT, b STRING"), ["k"])
 MERGES: list[Merge] = ["overwrite", "ignore", "partial"]
+
+# At most four blocks of these have a fourth of the entries of a block of 64.
+FEW_ROWS = st.dictionaries(st.integers(0, 160), st.none() | st.integers(0, 9), max_size=4)
 
 
 @dataclass(frozen=True)
@@ -174,3 +178,58 @@ def test_entries_without_merging_are_returned_as_they_are() -> None:
     entries = entries_of(encoding, [Change(1, False, None, 1, None), Change(2, True, 3, 4, "x")])
 
     assert folded(encoding, entries) is entries
+
+
+def block_of(encoding: RowEncoding, rows: dict[int, int | None]) -> Block:
+    """Return the entries of some keys in order: their values of ``a``, or None for a delete."""
+    changes = [Change(key, a is None, 1, a, None) for key, a in rows.items()]
+    return entries_of(encoding, changes)
+
+
+@pytest.mark.parametrize("versioned", [False, True])
+@pytest.mark.parametrize("merge", MERGES)
+@given(
+    newer=st.lists(FEW_ROWS, max_size=2),
+    large=st.integers(64, 80),
+    older=st.lists(FEW_ROWS, max_size=2),
+    in_order=st.booleans(),
+)
+def test_a_large_block_and_a_few_entries_give_the_rows_of_a_whole_merge(
+    merge: Merge,
+    versioned: bool,
+    newer: list[dict[int, int | None]],
+    large: int,
+    older: list[dict[int, int | None]],
+    in_order: bool,
+) -> None:
+    """Whether these are newer or older than it, and whether an order is asked for or not."""
+    encoding = encoding_of(merge, versioned)
+    parts = [*newer, dict.fromkeys(range(0, 2 * large, 2), 100), *older]
+    blocks = [block_of(encoding, part) for part in parts if part]
+    resolver = encoding.resolver(keep_visible(lambda: 0), lambda: 0)
+    window = resolver.window(blocks, in_order=in_order)
+    result = Block.joined(window.blocks)
+    rows = seen(encoding, result)
+    changes = [
+        Change(key, a is None, 1, a, None) for part in parts[::-1] for key, a in part.items()
+    ]
+
+    assert len(blocks) == 1 or Overlap.of(blocks) is not None
+    assert rows == expected(merge, versioned, changes)
+    assert len(rows) == len(result)
+    if in_order:
+        keys = result if window.order is None else result.take(window.order)
+        assert keys.key_bytes().to_pylist() == sorted(result.key_bytes().to_pylist())
+
+
+@pytest.mark.parametrize("merge", MERGES)
+def test_blocks_that_are_resolved_need_not_be_sorted(merge: Merge) -> None:
+    """The rows of a write come in its order, beside stored ones, few or many."""
+    encoding = encoding_of(merge, versioned=False)
+    old = block_of(encoding, {7: 1, 70: 2})
+    new = block_of(encoding, dict.fromkeys(range(100), 5)).take(np.arange(100)[::-1])
+    resolver = Resolver(keep_all, encoding.fold)
+    changes = [Change(7, False, 1, 1, None), Change(70, False, 1, 2, None)]
+    changes += [Change(key, False, 1, 5, None) for key in range(100)]
+
+    assert seen(encoding, resolver.resolve([new, old])) == expected(merge, False, changes)
