@@ -403,15 +403,20 @@ def _binary_search(
     prefixes: _PaddedPrefixes,
     is_before: Callable[[NDArray[np.bytes_], NDArray[np.bytes_]], NDArray[np.bool_]],
 ) -> Positions:
-    """Return the first slot between two in each page whose key is not before the prefix."""
+    """Return the first slot between two in each page whose key is not before the prefix.
+
+    A slot advances by steps that halve, where the key before the one that it would reach is before
+    the prefix: fewer operations than to move two ends.
+    """
     low, high = between
     if not len(low):
         return low
-    for _ in range(int((high - low).max()).bit_length()):
-        is_open = low < high
-        middle = np.where(is_open, (low + high) >> 1, 0)
-        nodes = pages.nodes(starts, middle)
+    slots = low.copy()
+    for power in reversed(range(int((high - low).max()).bit_length())):
+        reached = slots + (1 << power)
+        is_inside = reached <= high
+        nodes = pages.nodes(starts, np.where(is_inside, reached - 1, 0))
         is_key_before = is_before(prefixes.key_starts_of(pages, nodes), prefixes.texts)
-        low = np.where(is_open & is_key_before, middle + 1, low)
-        high = np.where(is_open & ~is_key_before, middle, high)
-    return low
+        is_key_before &= is_inside
+        slots += is_key_before.astype(np.int64) << power
+    return slots
