@@ -16,10 +16,11 @@ Does not know: what a plain value is, or how trees are written (variant_build.py
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, partial
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -40,7 +41,7 @@ from .ragged import (
     parts_of,
 )
 
-VERSION, _VERSION_MASK = 1, 0x0F
+VERSION, VERSION_MASK = 1, 0x0F
 NO_KEYS = bytes([VERSION, 0, 0])
 """The metadata of a value without keys."""
 NULL = b"\0"
@@ -52,8 +53,12 @@ MOST_LEVELS = 1_000
 """How many objects and arrays may be in one another; Spark's parser takes as many."""
 # Of the bytes of a variant to those of its keys where each is in an object: in one of 3 bytes with
 # its id, offset and value a key may have 768.
-_KEYS_RATIO = 256
+KEYS_RATIO = 256
 _KEYS = Tagged(key_field_of(t.String()))
+
+
+Widths: TypeAlias = Positions | int
+"""How many bytes numbers have: each, or all of them."""
 
 
 class Node(IntEnum):
@@ -70,11 +75,11 @@ _PLAIN = int(Node.PLAIN)
 _BASIC, _INFO = np.arange(256) & 3, np.arange(256) >> 2
 _LENGTHS = np.zeros(64, np.int64)
 _LENGTHS[:21] = [1, 1, 1, 2, 3, 5, 9, 9, 6, 10, 18, 5, 9, 9, 5, -1, -1, 9, 9, 9, 17]
-_SIZES = np.select([_BASIC == 0, _BASIC == _SHORT_TEXT], [_LENGTHS[_INFO], 1 + _INFO], 0)
-_KINDS = np.array([Node.PLAIN, Node.PLAIN, Node.OBJECT, Node.ARRAY], np.uint8)[_BASIC]
-_COUNT_WIDTHS = np.where(np.where(_BASIC == OBJECT, _INFO >> 4, _INFO >> 2) & 1, WIDEST, 1)
-_ID_WIDTHS = np.where(_BASIC == OBJECT, (_INFO >> 2 & 3) + 1, 0)
-_OFFSET_WIDTHS = (_INFO & 3) + 1
+SIZES = np.select([_BASIC == 0, _BASIC == _SHORT_TEXT], [_LENGTHS[_INFO], 1 + _INFO], 0)
+KINDS = np.array([Node.PLAIN, Node.PLAIN, Node.OBJECT, Node.ARRAY], np.uint8)[_BASIC]
+COUNT_WIDTHS = np.where(np.where(_BASIC == OBJECT, _INFO >> 4, _INFO >> 2) & 1, WIDEST, 1)
+ID_WIDTHS = np.where(_BASIC == OBJECT, (_INFO >> 2 & 3) + 1, 0)
+OFFSET_WIDTHS = (_INFO & 3) + 1
 
 
 @dataclass(frozen=True)
@@ -130,7 +135,7 @@ def parse(values: Bytes, metadata: Bytes, deepest: int = MOST_LEVELS) -> Tree:
 
     ValueError if the bytes of one are not a variant: its keys are not UTF-8, it nests objects and
     arrays more than ``deepest`` times, or values in it share bytes. Memory is in proportion to the
-    bytes: keys in more than `_KEYS_RATIO` times as many are a ValueError too.
+    bytes: keys in more than `KEYS_RATIO` times as many are a ValueError too.
     """
     try:
         return _parse(values, metadata, deepest)
@@ -184,7 +189,7 @@ def _parse(values: Bytes, metadata: Bytes, deepest: int) -> Tree:
         kinds.append(level.kinds)
         plain.append(level.plain())
         parents.append(first + level.items)
-        keys.append(level.keys)
+        keys.append(level.read_keys())
         first += len(level.kinds)
     return Tree(
         np.concatenate(parents),
@@ -201,7 +206,7 @@ def _levels(values: Bytes, metadata: Bytes, deepest: int) -> Iterator[_Level]:
     dictionaries = _Dictionaries(metadata)
     owners, starts = np.arange(len(values)), offsets[:-1]
     budgets = np.diff(offsets)
-    key_budgets = _KEYS_RATIO * (budgets + lengths_of(metadata))
+    key_budgets = KEYS_RATIO * (budgets + lengths_of(metadata))
     # Plain values are a level of their own.
     for _ in range(deepest + 1):
         if not len(starts):
@@ -216,7 +221,8 @@ def _levels(values: Bytes, metadata: Bytes, deepest: int) -> Iterator[_Level]:
         is_field = level.kinds[level.items] == Node.OBJECT
         begins, lengths = dictionaries.find(owners, ids, is_field)
         _spend(key_budgets, owners, lengths, "the keys in a variant are too long")
-        level.keys = dictionaries.keys(begins, lengths)
+        dictionaries.check_keys(begins, lengths)
+        level.read_keys = partial(dictionaries.keys, begins, lengths)
         yield level
     if len(starts):
         raise ValueError(f"a variant nests objects and arrays more than {deepest} times")
@@ -224,7 +230,8 @@ def _levels(values: Bytes, metadata: Bytes, deepest: int) -> Iterator[_Level]:
 
 def _spend(budgets: Positions, owners: Positions, sizes: Positions, message: str) -> None:
     """Take sizes off the budgets of their owners. ValueError with the message if one is spent."""
-    np.subtract.at(budgets, owners, sizes)
+    # Floats hold the sums: they are below 2**53.
+    budgets -= np.bincount(owners, sizes, len(budgets)).astype(np.int64)
     if (budgets < 0).any():
         raise ValueError(message)
 
@@ -233,19 +240,20 @@ class _Level:
     """Values that begin at some positions of a buffer, and end before others.
 
     ``sizes``: how many bytes each has without its items; ``items``: of each item of theirs the
-    index of the value that it is in; ``keys``: of the items. ValueError if a value is cut off.
+    index of the value that it is in; ``read_keys`` returns the keys of the items. ValueError if a
+    value is cut off.
     """
 
     items: Positions = np.empty(0, np.int64)
-    keys: Bytes = constant(b"", 0)
+    read_keys: Callable[[], Bytes] = partial(constant, b"", 0)
 
     def __init__(self, buffer: Buffer, starts: Positions, limits: Positions) -> None:
         if (starts >= limits).any():
             raise ValueError("a variant ends before its items")
         self._starts, self._buffer = starts, buffer
         headers = load(buffer, starts, "u1")
-        self.kinds = _KINDS[headers]
-        self.sizes = _SIZES[headers]
+        self.kinds = KINDS[headers]
+        self.sizes = SIZES[headers]
         is_long = np.flatnonzero(self.sizes < 0)
         self.sizes[is_long] = 5 + _numbers(buffer, starts[is_long] + 1, WIDEST)
         self._is_plain = self.kinds == _PLAIN
@@ -258,8 +266,9 @@ class _Level:
 
     def _measure_containers(self, headers: NDArray[np.uint8]) -> None:
         """Set what the headers of objects and arrays say, and their sizes."""
-        starts, count_widths = self._starts[self._rows], _COUNT_WIDTHS[headers]
-        self._id_widths, self._widths = _ID_WIDTHS[headers], _OFFSET_WIDTHS[headers]
+        starts, count_widths = self._starts[self._rows], _common(COUNT_WIDTHS[headers])
+        self._id_widths = _common(ID_WIDTHS[headers])
+        self._widths = _common(OFFSET_WIDTHS[headers])
         self._counts = _numbers(self._buffer, starts + 1, count_widths)
         self._ids = starts + 1 + count_widths
         self._offsets = self._ids + self._counts * self._id_widths
@@ -279,7 +288,7 @@ class _Level:
         """Set the items, and return (the id of the key of each, where each starts)."""
         owners = np.repeat(np.arange(len(self._rows)), self._counts)
         ranks = expand(np.zeros(len(self._rows), np.int64), self._counts)
-        widths, id_widths = self._widths[owners], self._id_widths[owners]
+        widths, id_widths = _of(owners, self._widths), _of(owners, self._id_widths)
         starts = _numbers(self._buffer, self._offsets[owners] + ranks * widths, widths)
         ids = _numbers(self._buffer, self._ids[owners] + ranks * id_widths, id_widths)
         self.items = self._rows[owners]
@@ -291,38 +300,46 @@ class _Dictionaries:
 
     def __init__(self, metadata: Bytes) -> None:
         data, offsets = parts_of(metadata)
+        if (offsets[1:] == offsets[:-1]).any():
+            raise ValueError("a variant ends early (it has no metadata)")
         self._buffer = _padded(data)
         headers = load(self._buffer, offsets[:-1], "u1").astype(np.int64)
-        if (headers & _VERSION_MASK != VERSION).any():
+        if (headers & VERSION_MASK != VERSION).any():
             raise ValueError("the metadata of a variant is of an unknown version")
-        self._widths = (headers >> 6) + 1
+        self._widths = _common((headers >> 6) + 1)
         self._sizes = _numbers(self._buffer, offsets[:-1] + 1, self._widths)
         self._offsets = offsets[:-1] + 1 + self._widths
         self._texts = self._offsets + (self._sizes + 1) * self._widths
         self._limits = offsets[1:]
+        self._is_ascii = int(np.bitwise_or.reduce(self._buffer)) < 0x80
 
     def find(
         self, owners: Positions, ids: Positions, is_field: NDArray[np.bool_]
     ) -> tuple[Positions, Positions]:
         """Return (where the keys of some ids of variants begin, their lengths); 0 for no field."""
         rows = np.flatnonzero(is_field)
-        variants, widths = owners[rows], self._widths[owners[rows]]
+        variants = owners[rows]
+        widths = _of(variants, self._widths)
         if (ids[rows] >= self._sizes[variants]).any():
             raise ValueError("a variant has a key that is not in its metadata")
-        places = self._offsets[variants] + ids[rows] * widths
-        begins = _numbers(self._buffer, places, widths)
-        ends = _numbers(self._buffer, places + widths, widths)
+        first: Positions = self._offsets[variants] + ids[rows] * widths
+        second: Positions = first + widths
+        begins = _numbers(self._buffer, first, widths)
+        ends = _numbers(self._buffer, second, widths)
         if (begins > ends).any() or (self._texts[variants] + ends > self._limits[variants]).any():
             raise ValueError("the metadata of a variant ends within a key")
         starts, lengths = np.zeros((2, len(ids)), np.int64)
         starts[rows], lengths[rows] = self._texts[variants] + begins, ends - begins
         return starts, lengths
 
+    def check_keys(self, starts: Positions, lengths: Positions) -> None:
+        """ValueError if one of the keys that begin at some positions is not UTF-8."""
+        if not self._is_ascii:
+            self.keys(starts, lengths).cast(pa.large_string())
+
     def keys(self, starts: Positions, lengths: Positions) -> Bytes:
-        """Return the keys that begin at some positions. ValueError if one is not UTF-8."""
-        keys = gather(self._buffer, starts, lengths)
-        keys.cast(pa.large_string())
-        return keys
+        """Return the keys that begin at some positions."""
+        return gather(self._buffer, starts, lengths)
 
 
 def _padded(data: Buffer) -> Buffer:
@@ -330,7 +347,19 @@ def _padded(data: Buffer) -> Buffer:
     return np.concatenate([data, np.zeros(WIDEST, np.uint8)])
 
 
-def _numbers(buffer: Buffer, positions: Positions, widths: Positions | int) -> Positions:
+def _common(widths: Positions) -> Widths:
+    """Return some widths, as one number if they are all the same."""
+    return int(widths[0]) if len(widths) and (widths == widths[0]).all() else widths
+
+
+def _of(owners: Positions, widths: Widths) -> Widths:
+    """Return the widths of some owners."""
+    return widths if isinstance(widths, int) else widths[owners]
+
+
+def _numbers(buffer: Buffer, positions: Positions, widths: Widths) -> Positions:
     """Return the numbers of so many bytes each, at most 4, at some positions."""
+    if isinstance(widths, int) and widths == 1:
+        return load(buffer, positions, "u1").astype(np.int64)
     numbers: Positions = load(buffer, positions, "<u4").astype(np.int64) & _MASKS[widths]
     return numbers

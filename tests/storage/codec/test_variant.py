@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
@@ -15,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.variant_utils import VariantUtils
 
+from relstate.storage.codec.point_variant import check_variant
 from relstate.storage.codec.ragged import Bytes
 from relstate.storage.codec.variant import (
     MOST_LEVELS,
@@ -22,6 +24,9 @@ from relstate.storage.codec.variant import (
     NULL,
     parse,
     parse_stored,
+)
+from relstate.storage.codec.variant import (
+    check as check_many,
 )
 from relstate.storage.codec.variant_build import build
 from relstate.storage.codec.variant_value import members_of, variant_of
@@ -139,6 +144,41 @@ def test_damaged_variants_are_errors_or_other_values() -> None:
                 assert rebuilt(built) == built
     assert errors > 50
     assert parsed > 10
+
+
+@given(st.lists(DOCUMENTS, min_size=1, max_size=3), st.data())
+def test_one_variant_is_checked_as_many_are(documents: list[Any], data: st.DataObject) -> None:
+    """Any bytes replaced, or the rest cut off: both say of them that they are variants, or not."""
+    variants = [variant_of(document) for document in documents]
+    values, metadata = ([variant[name] for variant in variants] for name in ("value", "metadata"))
+    columns = data.draw(st.sampled_from([values, metadata]))
+    columns[0] = damaged(columns[0], data)
+    is_variant = []
+    for pair in zip(values, metadata, strict=True):
+        with suppress(ValueError):
+            check_variant(*pair)
+            is_variant.append(True)
+            continue
+        is_variant.append(False)
+
+    assert is_accepted(values, metadata) == all(is_variant)
+    assert is_accepted(values[:1], metadata[:1]) == is_variant[0]
+
+
+def damaged(content: bytes, data: st.DataObject) -> bytes:
+    """Return some bytes, one of which is replaced, and perhaps the rest cut off."""
+    index = data.draw(st.integers(0, len(content) - 1))
+    byte = data.draw(st.binary(max_size=1))
+    return content[:index] + byte + (content[index + 1 :] if byte else b"")
+
+
+def is_accepted(values: list[bytes], metadata: list[bytes]) -> bool:
+    """Return whether the check of many variants accepts some."""
+    try:
+        check_many(bytes_of(values), bytes_of(metadata))
+    except ValueError:
+        return False
+    return True
 
 
 def array_of(offsets: list[int], items: bytes) -> bytes:
