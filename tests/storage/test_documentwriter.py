@@ -332,10 +332,37 @@ def test_parts_that_cannot_be_decoded_are_corruption(
     def fail(*_: object) -> None:
         raise ValueError("bad bytes")
 
-    monkeypatch.setattr(VariantShape, "explode", fail)
+    monkeypatch.setattr(VariantShape, "explode_stored", fail)
     for read in (store.table("t").to_arrow, lambda: store.compact("t")):
         with pytest.raises(CorruptionError, match=r"table t: the parts .* \(bad bytes"):
             read()
+
+
+@pytest.mark.parametrize("path", [("doc",), ("doc", "inner")])
+def test_a_part_whose_variant_is_damaged_is_corruption(
+    tmp_path: FilePath, path: tuple[str, ...]
+) -> None:
+    """To a lookup, a scan and a compaction alike, not bytes to one and NULL to others."""
+    store = Store.create(str(tmp_path / "damaged"))
+    store.create_table("t", "id INT, doc VARIANT", primary_key=["id"], encoding="document")
+    with store.document_writer("t") as writer:
+        writer.set(1, {path: {"a key to damage": 1}})
+    assert store.table("t").get(1) is not None
+    (file,) = (tmp_path / "damaged" / "segments").glob("*.lmdb")
+    content = file.read_bytes()
+    with file.open("r+b") as segment:
+        segment.seek(content.index(b"a key to damage"))
+        segment.write(b"\xff")
+
+    for read in (
+        lambda: store.table("t").get(1),
+        store.table("t").to_arrow,
+        lambda: store.compact("t"),
+    ):
+        with pytest.raises(CorruptionError, match="run check to find the file"):
+            read()
+    assert any(file.name in str(problem) for problem in store.check().problems)
+    store.close()
 
 
 # What is refused

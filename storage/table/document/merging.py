@@ -183,7 +183,7 @@ def _unpacked(shape: Shape, parts: Parts, entries: Positions) -> tuple[Parts, Po
         present = np.flatnonzero(np.asarray(values.is_valid()))
         rows = branch.rows[present]
         is_whole[rows] = True
-        exploded = branch.shape.explode(
+        exploded = branch.shape.explode_stored(
             values.take(pa.array(present)), parts.paths.take(pa.array(rows))
         )
         pieces.append(exploded.owned_by(parts.owners[rows]))

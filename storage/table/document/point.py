@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 from ...codec.path import NUMBER_BYTES, read_number
 from ...codec.point_key import ColumnReader, column_reader, read_tagged
+from ...codec.point_variant import check_variant
 from ...codec.row import RowCodec
 from ...log.table_definition import TableDefinition
 from ...schema import types as t
@@ -169,6 +170,17 @@ class _Point:
         raise ManyPartsError
 
 
+class _Variant(_Point):
+    """Variants: no part of them is applied."""
+
+    def changed(self, current: Any, path: bytes, position: int, body: _Body) -> Any:
+        """Return what becomes of a value: ValueError if the bytes of the entry are no variant."""
+        value = super().changed(current, path, position, body)
+        if isinstance(value, dict):
+            check_variant(value["value"], value["metadata"])
+        return value
+
+
 class _Array(_Point):
     """Arrays: no part of them is applied."""
 
@@ -275,6 +287,8 @@ def _point_of(data_type: t.DataType) -> _Point:
     match data_type:
         case t.Array():
             return _Array(data_type)
+        case t.Variant():
+            return _Variant(data_type)
         case t.Struct() if has_parts:
             return _Struct(data_type)
         case t.Map(key, _, _) if has_parts:

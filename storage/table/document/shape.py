@@ -126,6 +126,13 @@ class Shape(ABC):
     def explode(self, values: pa.Array, paths: Bytes) -> Parts:
         """Return all parts of some values, a value before its parts; NULL is a PUT of NULL."""
 
+    def explode_stored(self, values: pa.Array, paths: Bytes) -> Parts:
+        """Return what `explode` does, of values that were written as parts.
+
+        ValueError if the bytes of one are not what may be written.
+        """
+        return self.explode(values, paths)
+
     @abstractmethod
     def patch(self, values: pa.Array, paths: Bytes, put: PutParts) -> Parts:
         """Return the parts that change the values at some paths as a JSON merge patch does.

@@ -3,8 +3,8 @@
 Arrays and plain values have no parts. What is written below a value that is not an object makes it
 one of what is written there, as a JSON merge patch does.
 
-What is stored and is not a variant, as a table of rows may hold, is NULL of JSON where a part of it
-changes: what is written below replaces it.
+What a row holds and is not a variant, as a table of rows may, is NULL of JSON where a part of it
+changes: what is written below replaces it. A part is a variant, or its file is damaged.
 
 Promises: a value that is collected has the fields of its objects in the order of their keys; the
 metadata of a part has the keys in it, and no others.
@@ -13,7 +13,7 @@ Does not know: which of several parts at a path counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -76,9 +76,19 @@ class VariantShape(Shape):
 
     def explode(self, values: pa.Array, paths: Bytes) -> Parts:
         """Return an OBJECT for each object, and a PUT for each other value in one; and NULLs."""
+        return self._exploded(values, paths, parse_stored)
+
+    def explode_stored(self, values: pa.Array, paths: Bytes) -> Parts:
+        """Return what `explode` does. ValueError if the bytes of a value are not a variant."""
+        return self._exploded(values, paths, parse)
+
+    def _exploded(
+        self, values: pa.Array, paths: Bytes, read: Callable[[Bytes, Bytes, int], Tree]
+    ) -> Parts:
+        """Return all parts of some values, whose bytes are parsed by ``read``."""
         pieces = [self._nulls(values, paths, Kind.PUT)]
         rows, present = _present(values)
-        tree = parse_stored(*_bytes_of(present), DEEPEST)
+        tree = read(*_bytes_of(present), DEEPEST)
         levels = list(self._levels(tree, rows, paths.take(pa.array(rows))))
         pieces.append(self._puts(tree, levels, [level.is_leaf for level in levels]))
         pieces += [_without_values(level, ~level.is_leaf, Kind.OBJECT) for level in levels]
