@@ -69,6 +69,25 @@ def test_all_rows_show_what_one_row_is_asked(
             assert shown(store, PATHS) == asked(store, PATHS)
 
 
+def test_what_has_parts_goes_with_the_last_of_them(tmp_path: Path) -> None:
+    """Whatever it was written with: a map, a struct and an object that stay lose their parts."""
+    environment = quick_environment(str(tmp_path / "store"), ManualClock())
+    with Store.create(environment.root, vnode_count=2, environment=environment) as store:
+        store.create_table("t", COLUMNS, primary_key=["k"], encoding="document")
+        with store.document_writer("t") as writer:
+            writer.set(1, {"m": {"p": 1}, "d": {"x": 1, "y": {"p": 1}}, "v": {"p": {"p": 1}}})
+            writer.set(1, {"o": {}, "l": [1, 2]}, ttl=40)
+        with store.document_writer("t") as writer:
+            writer.set(1, {("m", "p"): 2, ("v", "p", "p"): 2}, ttl=10)
+            writer.set(1, {("d", "x"): 2}, ttl=20)
+            writer.set(1, {("d", "y", "p"): 2}, ttl=30)
+        paths: list[tuple[Any, ...]] = [("m",), ("d",), ("d", "y"), ("v",), ("o",), ("l",)]
+        for _ in range(2):
+            assert shown(store, paths) == {1: [10, 30, 30, 10, 40, 40]}
+            assert asked(store, paths) == {1: [10, 30, 30, 10, 40, 40]}
+            store.compact("t")
+
+
 def test_columns_of_a_table_of_rows_expire_with_the_row(tmp_path: Path) -> None:
     """Each that is not NULL; a part of one is refused."""
     environment = quick_environment(str(tmp_path / "store"), ManualClock())
