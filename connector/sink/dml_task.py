@@ -78,16 +78,19 @@ class DmlTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the changes of one task, and yield its report for the driver."""
-        named = (batch.rename_columns(list(self.names)) for batch in batches)
-        return strip_tracebacks(self._reports(named))
+        return strip_tracebacks(self._reports(batches))
 
-    def _reports(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
+        """Write the changes of one task, and return its report."""
+        batches = (batch.rename_columns(list(self.names)) for batch in batches)
         if self.existing is not None:
             batches = self._checked(batches)
         elif self.is_checked:
             batches = self._checked_row_ids(batches)
-        report = self._report(batches)
-        yield pa.record_batch({"report": pa.array([report.to_json()])})
+        return self._report(batches)
+
+    def _reports(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"report": pa.array([self.run(batches).to_json()])})
 
     def _report(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
         """Write the changes, and return the report of this task."""

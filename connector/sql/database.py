@@ -36,7 +36,7 @@ from .create_table import CreateTableAs
 from .ddl_run import DdlRunner
 from .debezium import UNAVAILABLE, debezium
 from .dml import DmlStatement
-from .dml_run import DmlRunner
+from .dml_run import DmlResult, DmlRunner
 from .explain import EXPLAIN_SCHEMA, explain_rows
 from .frame_query import FrameQueries
 from .frame_write import Mode, write_frame
@@ -131,7 +131,7 @@ class Database:
             text = bind_arguments(text, args)
         match parse_statement(text):
             case CreateTableAs() as creation:
-                return self._rows([self._creator.run(creation).row()], dml_run.SCHEMA)
+                return self._outcome(self._creator.run(creation))
             case Query(query):
                 reader = QueryReader(self._spark, self._store)
                 frame = reader.frame(reader.plan(query, consistent=consistent))
@@ -144,8 +144,7 @@ class Database:
                 rows = explain_rows(*self._dml.plan(change), mode)
                 return self._rows(rows, EXPLAIN_SCHEMA)
             case dml_statement if isinstance(dml_statement, DmlStatement):
-                outcome = self._dml.run(dml_statement)
-                return self._rows([outcome.row()], dml_run.SCHEMA)
+                return self._outcome(self._dml.run(dml_statement))
             case view_statement if isinstance(view_statement, ViewStatement):
                 result = self._view_ddl.run(view_statement)
                 return self._rows(result.rows, result.schema)
@@ -405,6 +404,10 @@ class Database:
         reader = QueryReader(self._spark, self._store)
         query, frame = reader.settled_frame(reader.plan(text))
         return self._rows(explain_rows(query, frame, mode), EXPLAIN_SCHEMA)
+
+    def _outcome(self, result: DmlResult) -> DataFrame:
+        """Return the row of a statement; Spark collects it without a job."""
+        return self._spark.createDataFrame(result.table(), dml_run.SCHEMA)
 
     def _rows(self, rows: list[tuple[Any, ...]], schema: str) -> DataFrame:
         return self._spark.createDataFrame(rows, schema)

@@ -34,8 +34,10 @@ from .dml_query import (
     old_key,
     update_query,
 )
+from .key_equality import Scope, is_same_column
 from .lookup import LookedUp, LookupPlanner, Statement
-from .query_reader import PlannedQuery, QueryReader
+from .planned_query import PlannedQuery
+from .query_reader import QueryReader
 from .stored_value import stored_value
 
 
@@ -123,8 +125,7 @@ class DmlPlanner:
     def _read(self, statement: Statement, text_of: Callable[[Statement], str]) -> LookedUp:
         """Return the rows of the query of an UPDATE or a DELETE; ``text_of`` returns its text."""
         query = self._reader.plan(text_of(statement), target=statement.alias)
-        looked_up = self._lookups.named_rows(statement, query, text_of)
-        return looked_up or LookedUp(self._reader.frame(query), query)
+        return self._lookups.named_rows(statement, query, text_of)
 
     def _is_needed_to_delete(self, column: TableColumn) -> bool:
         is_key = any(key.id == column.id for key in self._keys)
@@ -136,7 +137,6 @@ class DmlPlanner:
         text = merge_query(statement, self._definition)
         query = self._reader.plan(text, target=statement.alias)
         read = self._lookups.merged_rows(statement, query)
-        read = read or LookedUp(self._reader.frame(query), query)
         frame, query = read.frame, read.query
         values = [
             self._merged_value(frame, statement.clauses, index, column)
@@ -147,7 +147,32 @@ class DmlPlanner:
             code = int(_OPERATIONS[clause.action])
             operation = f.when(f.col(CLAUSE) == number, code).otherwise(operation)
         frame = frame.where(f.col(CLAUSE).isNotNull())
+        if self._keeps_keys(statement, read):
+            return DmlRows(self._without_moves(frame, operation, values), query, True)
         return DmlRows(self._with_moves(frame, operation, values), query, True)
+
+    def _keeps_keys(self, statement: Merge, read: LookedUp) -> bool:
+        """Return whether each UPDATE of a MERGE leaves keys as they are.
+
+        It does if it gives them the value by which the row was found.
+        """
+        source = Scope.of(statement.source_alias, read.source_columns)
+        target = Scope.of(statement.alias, [column.name for column in self._columns])
+        for clause in statement.clauses:
+            if clause.action is not Action.UPDATE:
+                continue
+            if clause.assignments is None:
+                qualifier = quoted(statement.source_alias)
+                texts = {key.id: f"{qualifier}.{quoted(key.name)}" for key in self._keys}
+            else:
+                texts = assigned_expressions(self._definition, clause.assignments)
+            for key in self._keys:
+                text, value = texts.get(key.id), read.key_values.get(key.name.lower())
+                if text is None:
+                    continue
+                if value is None or not is_same_column(text, value, source, target):
+                    return False
+        return True
 
     def _merged_value(
         self, frame: DataFrame, clauses: Sequence[Clause], index: int, column: TableColumn
@@ -196,6 +221,30 @@ class DmlPlanner:
         new = self._entry(f.lit(int(Operation.MOVE_TO)), {}, versions)
         entries = f.when(is_moved, f.array(old, new)).when(is_deleted, f.array(old))
         return plain.select(f.inline(entries.otherwise(f.array(own))))
+
+    def _without_moves(
+        self, frame: DataFrame, operation: Column, values: Sequence[Column]
+    ) -> DataFrame:
+        """Return changes in which each row keeps its key; of a row that goes its key and version.
+
+        Spark computes these without a job over rows that it has.
+        """
+        own = {key.id: old_key(index) for index, key in enumerate(self._keys)}
+        versions = [name for name in frame.columns if name.startswith(OLD_VERSION)]
+        ids = self._definition.properties.version_columns
+        stored = self._definition.schema.version_columns(ids)
+        gone = own | {column.id: name for column, name in zip(stored, versions, strict=True)}
+        columns = []
+        for column, value in zip(self._columns, values, strict=True):
+            if column.id in own:
+                is_old = operation.isin(int(Operation.UPDATE), int(Operation.DELETE))
+            else:
+                is_old = operation == int(Operation.DELETE)
+            if column.id in gone:
+                old = f.col(gone[column.id])
+                value = f.when(is_old, old).otherwise(value).alias(column.name)
+            columns.append(value)
+        return frame.select(operation.alias(OPERATION), *map(f.col, versions), *columns)
 
     def _entry(
         self, operation: Column, values: Mapping[str, Column], versions: Sequence[str]

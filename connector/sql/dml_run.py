@@ -23,6 +23,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from relstate.connector.failure import unwrap_errors
+from relstate.connector.local_rows import known_rows
 from relstate.connector.sink.dml_task import REPORT_SCHEMA, DmlTask
 from relstate.connector.sink.part_task import PartTask
 from relstate.connector.sink.shuffle import shuffle_by_key, shuffle_by_vnode, writing_tasks
@@ -47,12 +48,11 @@ from relstate.storage import (
 from .dml import Change, DeleteParts, DmlStatement, Insert, Merge, Truncate, Update
 from .dml_rows import DmlPlanner
 from .part_rows import PartPlanner
-from .query_reader import PlannedQuery, QueryReader, Relation
+from .planned_query import PlannedQuery, Relation
+from .query_reader import QueryReader
 
-SCHEMA = (
-    "epoch BIGINT NOT NULL, num_affected_rows BIGINT, num_inserted_rows BIGINT, "
-    "num_updated_rows BIGINT, num_deleted_rows BIGINT"
-)
+_COUNTS = ("num_affected_rows", "num_inserted_rows", "num_updated_rows", "num_deleted_rows")
+SCHEMA = ", ".join(["epoch BIGINT NOT NULL", *(f"{name} BIGINT" for name in _COUNTS)])
 _RETRIES = 5
 # So many rows are counted on the driver: a lookup takes microseconds, a job of Spark's at least a
 # hundred milliseconds.
@@ -71,6 +71,11 @@ class DmlResult:
         counts = (self.counts.inserted, self.counts.updated, self.counts.deleted)
         affected = None if None in counts else sum(count or 0 for count in counts)
         return (self.epoch, affected, *counts)
+
+    def table(self) -> pa.Table:
+        """Return `row` as Arrow."""
+        columns = [pa.array([value], pa.int64()) for value in self.row()]
+        return pa.table(columns, ["epoch", *_COUNTS])
 
 
 class DmlRunner:
@@ -214,10 +219,14 @@ class DmlRunner:
 def task_reports(
     rows: DataFrame, job: DmlTask | PartTask, *, is_clustered: bool = False
 ) -> list[TaskReport]:
-    """Run the job that writes rows of changes, and return the reports of its tasks.
+    """Write rows of changes, and return the reports of the tasks that did it.
 
+    Rows that the driver has are written by its process, without a job of Spark.
     ``is_clustered``: the rows of a range of vnodes are in one partition.
     """
+    batches = known_rows(rows)
+    if batches is not None:
+        return [job.run(iter(batches))]
     target = job.target
     schema, vnode_count = target.definition.schema, target.vnode_count
     if isinstance(job, DmlTask) and job.is_checked:

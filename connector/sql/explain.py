@@ -14,7 +14,8 @@ from relstate.connector.source.read import default_read_partitions
 from relstate.connector.syntax.tree import conjunction, text_of
 from relstate.storage import ReadPlan
 
-from .query_reader import PlannedQuery, Relation, is_limited_on_driver, is_read_on_driver
+from .planned_query import PlannedQuery, Relation, is_read_on_driver
+from .query_reader import is_limited_on_driver
 from .remaining_time import TtlCall, shown_names
 
 EXPLAIN_SCHEMA = (
@@ -28,7 +29,7 @@ def explain_rows(query: PlannedQuery, frame: DataFrame, mode: str) -> list[tuple
 
     ``partitions`` is 0 for what the driver reads by itself.
     ``points`` and ``ranges`` are NULL where every key is read; ``index`` is the name of the index
-    in which the points were found, NULL if none was used. Of rows that are looked up by those of
+    in which the points were found, NULL if none was used. Of rows that tasks look up by those of
     others, only how many there are is unknown: ``points`` and ``partitions`` are NULL. ``pushed``:
     what the tasks add up, or how many rows they send, NULL if they send all.
     """
@@ -44,7 +45,11 @@ def _explain_row(relation: Relation, calls: Sequence[TtlCall]) -> tuple[Any, ...
         columns = shown_names(plan.columns or (), plan, calls)
         name = plan.definition.name
         where, index = lookup.condition, lookup.index
-        return name, plan.epoch, count, None, None, 0, columns, where, index, None, None
+        partitions = 0 if lookup.is_local else None
+        return (
+            *(name, plan.epoch, count, partitions, lookup.points, 0),
+            *(columns, where, index, None, None),
+        )
     pruning = plan.pruning()
     reads_all = pruning.ranges is None
     pushed = relation.aggregate or relation.limit

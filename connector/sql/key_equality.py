@@ -85,6 +85,12 @@ def source_values(condition: str, target: Scope, source: Scope) -> dict[str, str
     return values
 
 
+def is_same_column(expression: str, value: str, source: Scope, target: Scope) -> bool:
+    """Return whether two expressions of a MERGE are one column of its source."""
+    names = [_name_in(part_of(text).tree, source, target) for text in (expression, value)]
+    return names[0] is not None and names[0] == names[1]
+
+
 def condition_count(condition: str) -> int:
     """Return of how many conditions, all of which must hold, a condition consists."""
     return len(list(conjuncts(part_of(condition))))

@@ -1,8 +1,8 @@
 """The rows that a statement changes, looked up by the values of its source.
 
-A MERGE, or an UPDATE or a DELETE with a subquery, names the rows of a large table by those of a
-source. Where it names all columns of the primary key, or of an index, no other row is read: the
-tasks that compute the source's rows look up the table's.
+A MERGE, or an UPDATE or a DELETE with a subquery, names the rows of a table by those of a source.
+Where it names all columns of the primary key, or of an index, no other row is read: the tasks that
+compute the source's rows look up the table's, or the driver does if it has the source's rows.
 
 Promises: the source is computed once; its rows meet those of the table for which the condition is
 true, as in a join. A value is compared as Spark compares it, or the table is read as a whole. NULL
@@ -12,6 +12,7 @@ Does not know: what the statement does to the rows.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -23,22 +24,32 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as s
 from sqlglot import TokenType
 
+from relstate.connector.local_rows import known_rows, table_of
 from relstate.connector.sink.lookup_task import Lookup, PairLookup, RowLookup
 from relstate.connector.sink.shuffle import shuffle_by_key
 from relstate.connector.syntax.tokens import quoted, tokens_of
-from relstate.connector.types import arrow_schema_of, fields_of, named_columns, struct_type
-from relstate.storage import Column, TableDefinition, errors
+from relstate.connector.types import (
+    arrow_schema_of,
+    fields_of,
+    named_columns,
+    passes_as_is,
+    struct_type,
+)
+from relstate.storage import Column, Predicate, TableDefinition, errors
 
 from .dml import Clause, Delete, DeleteParts, Merge, Update, When
 from .dml_query import looked_up_pairs, merge_query, pair_column
 from .key_equality import NamedRows, Scope, condition_count, named_rows, source_values
-from .query_reader import PlannedQuery, QueryReader, Relation, RelationLookup, is_read_on_driver
+from .planned_query import PlannedQuery, Relation, RelationLookup, is_read_on_driver
+from .query_reader import QueryReader
 
 Statement = TypeVar("Statement", bound=Update | Delete | DeleteParts)
 
 _PAIRS = "__relstate_pairs"
 _ROWS = "__relstate_rows"
 _MOST_DIGITS = 38
+# The condition of more values takes longer to make than a conflict of another row is worth.
+_MOST_CONDITION_VALUES = 16_384
 # Their values are digits before the point.
 _DIGITS: Mapping[s.DataType, int] = {
     s.ByteType(): 3,
@@ -52,12 +63,16 @@ _DIGITS: Mapping[s.DataType, int] = {
 class LookedUp:
     """The rows of a statement's query, and the query with its relations.
 
-    ``is_clustered``: the rows of a range of vnodes are in one partition.
+    ``is_clustered``: the rows of a range of vnodes are in one partition. ``key_values``: what the
+    columns of the primary key, in lower case, of a row of the target are equal to, if it was found
+    by them: expressions over ``source_columns``, those of the source of a MERGE.
     """
 
     frame: DataFrame
     query: PlannedQuery
     is_clustered: bool = False
+    key_values: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    source_columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +84,47 @@ class _Access:
     is_unique: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """The target of a statement; ``is_small``: the driver would read it by itself."""
+
+    relation: Relation
+    is_small: bool
+
+    @property
+    def columns(self) -> Sequence[Column]:
+        """The columns that are read of it."""
+        plan = self.relation.plan
+        return named_columns(plan.definition.schema, plan.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """The rows that a lookup made of values; ``is_local``: the driver did it.
+
+    ``values``: the distinct ones, if the driver did it and they are not too many for a condition.
+    """
+
+    rows: DataFrame
+    is_local: bool = False
+    values: pa.RecordBatch | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The rows of a statement's query, how they were found, and the condition in SQL.
+
+    ``key_values`` and ``source_columns``: as of `LookedUp`.
+    """
+
+    frame: DataFrame
+    access: _Access
+    condition: str
+    result: _Result
+    key_values: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    source_columns: tuple[str, ...] = ()
+
+
 class LookupPlanner:
     """Plans the lookups of one statement in one table, at the epoch of a query reader."""
 
@@ -77,71 +133,75 @@ class LookupPlanner:
         self._definition = definition
         self._names = [column.name for column in definition.schema.columns]
 
-    def merged_rows(self, statement: Merge, query: PlannedQuery) -> LookedUp | None:
-        """Return the rows of the query of a MERGE; None if its target is to be read as a whole."""
+    def merged_rows(self, statement: Merge, query: PlannedQuery) -> LookedUp:
+        """Return the rows of the query of a MERGE, looked up or joined."""
         if When.NOT_MATCHED_BY_SOURCE in {clause.when for clause in statement.clauses}:
-            return None
-        return self._unless_unclear(query, statement.alias, lambda t: self._pairs(statement, t))
+            return self._read(query)
+        found = self._unless_unclear(query, statement.alias, lambda t: self._pairs(statement, t))
+        return found or self._read(query)
 
     def named_rows(
         self,
         statement: Statement,
         query: PlannedQuery,
         text_of: Callable[[Statement], str],
-    ) -> LookedUp | None:
-        """Return the rows of the query of an UPDATE or a DELETE; None if all are to be read.
+    ) -> LookedUp:
+        """Return the rows of the query of an UPDATE or a DELETE, looked up or read.
 
         ``text_of``: returns the query of such a statement.
         """
         where = statement.where
         if where is None:
-            return None
+            return self._read(query)
 
-        def find(target: Relation) -> tuple[DataFrame, _Access, str] | None:
+        def find(target: _Target) -> _Found | None:
             scope = Scope.of(statement.alias, self._names)
             for named in named_rows(where, scope):
                 access = self._access(named.columns)
                 if access is None or len(access.columns) != len(named.columns):
                     continue
-                rows = self._rows(named, access, target)
-                if rows is not None:
+                result = self._rows(named, access, target)
+                if result is not None:
                     text = text_of(replace(statement, table=_ROWS, where=named.rest))
                     planned = self._reader.plan(text, target=statement.alias)
-                    frame = self._reader.frame(planned, {_ROWS: rows})
-                    return frame, access, named.description
+                    frame = self._reader.frame(planned, {_ROWS: result.rows})
+                    return _Found(frame, access, named.description, result)
             return None
 
-        return self._unless_unclear(query, statement.alias, find)
+        return self._unless_unclear(query, statement.alias, find) or self._read(query)
+
+    def _read(self, query: PlannedQuery) -> LookedUp:
+        """Return the rows of a query as Spark finds them."""
+        return LookedUp(self._reader.frame(query), query)
 
     def _unless_unclear(
-        self,
-        query: PlannedQuery,
-        alias: str,
-        find: Callable[[Relation], tuple[DataFrame, _Access, str] | None],
+        self, query: PlannedQuery, alias: str, find: Callable[[_Target], _Found | None]
     ) -> LookedUp | None:
         """Return what ``find`` finds for the target of a query.
 
-        None where the target is little, or the session reads conditions in its own way, or Spark
-        cannot resolve a name of a part of the statement by itself.
+        None where the target is little, unless the driver has the source, or the session reads
+        conditions in its own way, or the query asks when parts of rows expire, or Spark cannot
+        resolve a name of a part of the statement by itself.
         """
-        target = query.input_named(alias)
-        if not self._reader.session.reads_conditions or is_read_on_driver(target.read):
+        relation = query.input_named(alias)
+        if not self._reader.session.reads_conditions or relation.plan.expiry_columns:
             return None
+        target = _Target(relation, is_read_on_driver(relation.read))
         try:
             found = find(target)
         except (AnalysisException, errors.UnsupportedStatementError):
             return None
         if found is None:
             return None
-        frame, access, condition = found
-        looked_up = replace(target, lookup=RelationLookup(condition, access.index))
-        relations = [looked_up if r is target else r for r in query.relations]
-        is_clustered = access.index is None and self._reader.session.is_adaptive
-        return LookedUp(frame, replace(query, relations=tuple(relations)), is_clustered)
+        looked_up = _looked_up(relation, found)
+        relations = [looked_up if r is relation else r for r in query.relations]
+        is_clustered = found.access.index is None and self._reader.session.is_adaptive
+        planned = replace(query, relations=tuple(relations))
+        return LookedUp(found.frame, planned, is_clustered, found.key_values, found.source_columns)
 
     # MERGE
 
-    def _pairs(self, statement: Merge, target: Relation) -> tuple[DataFrame, _Access, str] | None:
+    def _pairs(self, statement: Merge, target: _Target) -> _Found | None:
         """Return the rows of the query of a MERGE over pairs of rows."""
         planned = self._reader.plan(f"SELECT * FROM {statement.source}")
         source = self._reader.frame(planned).alias(statement.source_alias)
@@ -168,17 +228,23 @@ class LookupPlanner:
             return None
         task = PairLookup(*self._lookup(access, target), keeps_unmatched)
         frame = source.select(*(f.col(quoted(name)) for name in names), *map(f.expr, keys))
-        plain = frame.toDF(*(f"c{index}" for index in range(len(names) + len(keys))))
-        columns = named_columns(self._definition.schema, target.plan.columns)
         types = [field.dataType for field in passed.fields]
-        types += [s.BooleanType(), *(field.dataType for field in struct_type(columns).fields)]
-        pairs = plain.mapInArrow(task, _struct(types))
-        relation = looked_up_pairs(statement, _PAIRS, names, [column.name for column in columns])
+        types += [
+            s.BooleanType(),
+            *(field.dataType for field in struct_type(target.columns).fields),
+        ]
+        pairs = _run(frame, task, _struct(types), target)
+        if pairs is None:
+            return None
+        row_names = [column.name for column in target.columns]
+        relation = looked_up_pairs(statement, _PAIRS, names, row_names)
         text = merge_query(statement, self._definition, relation)
-        rows = self._reader.frame(self._reader.plan(text, target=statement.alias), {_PAIRS: pairs})
+        planned = self._reader.plan(text, target=statement.alias)
+        rows = self._reader.frame(planned, {_PAIRS: pairs.rows})
         equalities = zip(access.columns, texts, strict=True)
         condition = " AND ".join(f"{column.name} = {text}" for column, text in equalities)
-        return rows, access, condition
+        key_values = values if access.index is None else {}
+        return _Found(rows, access, condition, pairs, key_values, tuple(source.columns))
 
     def _used_names(self, statement: Merge, names: Sequence[str]) -> list[str]:
         """Return the columns of a source that a MERGE may use; none if two have one name."""
@@ -193,7 +259,7 @@ class LookupPlanner:
 
     # UPDATE and DELETE
 
-    def _rows(self, named: NamedRows, access: _Access, target: Relation) -> DataFrame | None:
+    def _rows(self, named: NamedRows, access: _Access, target: _Target) -> _Result | None:
         """Return the rows of the target that a subquery names, under its columns' names."""
         frame = self._reader.frame(self._reader.plan(named.query))
         if len(frame.columns) != len(named.columns):
@@ -204,15 +270,20 @@ class LookupPlanner:
         if keys is None:
             return None
         values = plain.select(*map(f.expr, keys)).toDF(*(c.name for c in access.columns))
-        if access.index is None:
-            values = shuffle_by_key(values, self._definition.schema, target.plan.vnode_count)
-        else:
-            values = values.repartition(*(f.col(quoted(name)) for name in values.columns))
-        columns = named_columns(self._definition.schema, target.plan.columns)
-        struct = _struct([field.dataType for field in struct_type(columns).fields])
-        plain = values.toDF(*(f"c{index}" for index in range(len(access.columns))))
-        rows = plain.mapInArrow(RowLookup(*self._lookup(access, target)), struct)
-        return rows.toDF(*(column.name for column in columns))
+
+        def shuffled(values: DataFrame) -> DataFrame:
+            if access.index is None:
+                count = target.relation.plan.vnode_count
+                return shuffle_by_key(values, self._definition.schema, count)
+            return values.repartition(*(f.col(quoted(name)) for name in values.columns))
+
+        struct = _struct([field.dataType for field in struct_type(target.columns).fields])
+        task = RowLookup(*self._lookup(access, target))
+        result = _run(values, task, struct, target, shuffled)
+        if result is None:
+            return None
+        names = [column.name for column in target.columns]
+        return replace(result, rows=result.rows.toDF(*names))
 
     # How rows are found
 
@@ -235,11 +306,71 @@ class LookupPlanner:
         ]
         return max(usable, key=lambda access: (access.is_unique, len(access.columns)), default=None)
 
-    def _lookup(self, access: _Access, target: Relation) -> tuple[Lookup, pa.Schema]:
+    def _lookup(self, access: _Access, target: _Target) -> tuple[Lookup, pa.Schema]:
         """Return the lookup, and the schema in which Spark takes its rows."""
-        columns = named_columns(self._definition.schema, target.plan.columns)
         names = tuple(column.name for column in access.columns)
-        return Lookup(target.plan, names, access.index), arrow_schema_of(struct_type(columns))
+        schema = arrow_schema_of(struct_type(target.columns))
+        return Lookup(target.relation.plan, names, access.index), schema
+
+
+def _run(
+    values: DataFrame,
+    task: PairLookup | RowLookup,
+    struct: s.StructType,
+    target: _Target,
+    shuffled: Callable[[DataFrame], DataFrame] = lambda values: values,
+) -> _Result | None:
+    """Return what a lookup makes of rows whose last columns are the values.
+
+    The driver looks up what it has. What it has not, tasks look up, to which ``shuffled`` brings
+    it, but not in a small target: then it is None.
+    """
+    batches = known_rows(values) if _driver_takes(struct) else None
+    if batches is not None:
+        rows = table_of(task(iter(batches)), arrow_schema_of(struct))
+        frame = values.sparkSession.createDataFrame(rows, struct)
+        is_condition = sum(batch.num_rows for batch in batches) <= _MOST_CONDITION_VALUES
+        distinct = _distinct_values(batches, task.lookup) if is_condition else None
+        return _Result(frame, True, distinct)
+    if target.is_small:
+        return None
+    rows_of_tasks = shuffled(values)
+    plain = rows_of_tasks.toDF(*(f"c{index}" for index in range(len(values.columns))))
+    return _Result(plain.mapInArrow(task, struct))
+
+
+def _driver_takes(struct: s.StructType) -> bool:
+    return all(passes_as_is(field.type) for field in fields_of(struct))
+
+
+def _distinct_values(batches: Sequence[pa.RecordBatch], lookup: Lookup) -> pa.RecordBatch:
+    """Return the distinct values without NULLs that are the last columns of some rows."""
+    columns = [lookup.plan.definition.schema.column(name) for name in lookup.columns]
+    passed = batches[0].num_columns - len(columns) if batches else 0
+    values = (batch.select(range(passed, batch.num_columns)) for batch in batches)
+    table = table_of(values, arrow_schema_of(struct_type(columns)))
+    distinct = table.drop_null().group_by(table.schema.names).aggregate([])
+    return pa.RecordBatch.from_arrays(
+        [column.combine_chunks() for column in distinct.columns], distinct.schema.names
+    )
+
+
+def _looked_up(target: Relation, found: _Found) -> Relation:
+    """Return a target of which only rows with some values are read.
+
+    Where the driver knows the values, they are the condition of the read: a commit that changes no
+    row with one of them is no conflict.
+    """
+    values, where, index = found.result.values, target.where, found.access.index
+    points = None
+    if values is not None:
+        points = values.num_rows if index is None else None
+        by_column = dict(zip(values.schema.names, values.columns, strict=True))
+        of_values = Predicate.of_values(by_column, target.plan.definition.schema)
+        conditions = [condition for condition in (where, of_values) if condition is not None]
+        where = Predicate.all_of(conditions) if conditions else None
+    lookup = RelationLookup(found.condition, index, points, is_local=found.result.is_local)
+    return replace(target, where=where, lookup=lookup)
 
 
 def _struct(types: Sequence[s.DataType]) -> s.StructType:

@@ -40,9 +40,10 @@ from relstate.storage import types as t
 
 from .dml import DeleteParts, Update
 from .dml_query import constant_query, old_key, part_key, part_query, part_value
-from .lookup import LookedUp, LookupPlanner
+from .lookup import LookupPlanner
 from .part_changes import PartChange, part_changes
-from .query_reader import PlannedQuery, QueryReader
+from .planned_query import PlannedQuery
+from .query_reader import QueryReader
 from .stored_value import stored_value
 
 _INTEGERS: tuple[type[s.DataType], ...] = (
@@ -120,7 +121,6 @@ class PartPlanner:
 
         query = self._reader.plan(text_of(statement), target=statement.alias)
         looked_up = self._lookups.named_rows(statement, query, text_of)
-        looked_up = looked_up or LookedUp(self._reader.frame(query), query)
         rows = self._stored(looked_up.frame, changes)
         return PartRows(
             tuple(rows.columns),

@@ -20,7 +20,6 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.types import StructType
-from sqlglot import exp
 
 from relstate.connector.analysis_error import in_names_of_query
 from relstate.connector.failure import unwrap_errors
@@ -30,17 +29,10 @@ from relstate.connector.options import (
     PARTIAL_AGGREGATE,
     ROW_LIMIT,
 )
-from relstate.connector.source.read import DRIVER_BYTES
-from relstate.connector.syntax.parsed_query import (
-    AsOf,
-    ChangeFeed,
-    ParsedQuery,
-    TableReference,
-)
+from relstate.connector.syntax.parsed_query import AsOf, ChangeFeed, ParsedQuery, TableReference
 from relstate.connector.syntax.tree import Tree
-from relstate.connector.types import named_columns, passes_as_is, struct_of, struct_type
+from relstate.connector.types import named_columns, struct_of, struct_type
 from relstate.storage import (
-    AggregatePlan,
     LimitedPlan,
     Predicate,
     ReadPlan,
@@ -51,77 +43,18 @@ from relstate.storage import (
     moment_of,
 )
 
+from .consistent_epochs import consistent_epochs
+from .planned_query import PlannedQuery, Relation, is_input, is_read_on_driver, takes_as_is
 from .pruning import pruning_conjuncts
-from .pushed_aggregate import PushedAggregate, PushRules, pushed_aggregate
+from .pushed_aggregate import PushRules, pushed_aggregate
 from .pushed_limit import PushedLimit, pushed_limit
-from .remaining_time import TtlCall, showing_expiries, ttl_calls, with_remaining_times
+from .remaining_time import showing_expiries, ttl_calls, with_remaining_times
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_CONDITION = 1 << 20
-_MOST_LOOKUPS = 64
 _TIMESTAMP = "TIMESTAMP_LTZ"
 # Rows of a LIMIT that the driver reads, without a condition.
 _MOST_LIMITED = 8192
-
-
-@dataclass(frozen=True, slots=True)
-class RelationLookup:
-    """How the rows of a relation are looked up: the equalities, and the index; None: the key."""
-
-    condition: str
-    index: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Relation:
-    """The read of one reference.
-
-    ``conjuncts``: the conditions of the query that the read evaluates, ``where`` all of them, None
-    if there are none. ``is_pinned``: the query names its epoch. ``lookup``: how its rows are looked
-    up by those of others; None if it is read by itself. ``aggregate``: what the tasks add up; None
-    if they send the rows. ``limit``: how many rows they send at most; None if all.
-    """
-
-    reference: TableReference
-    plan: ReadPlan
-    conjuncts: tuple[Tree, ...]
-    where: Predicate | None
-    is_pinned: bool
-    lookup: RelationLookup | None = None
-    aggregate: PushedAggregate | None = None
-    limit: PushedLimit | None = None
-
-    @property
-    def read(self) -> ReadPlan:
-        """The plan with its condition."""
-        where = self.where if self.limit is None else self.limit.where
-        return replace(self.plan, where=where)
-
-    @property
-    def aggregate_plan(self) -> AggregatePlan | None:
-        """What the tasks add up, and of which rows."""
-        if self.aggregate is None:
-            return None
-        plan = replace(self.plan, where=self.aggregate.where)
-        return AggregatePlan.of(plan, self.aggregate.aggregate)
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedQuery:
-    """A query at one epoch, and the relations for its references to the store's tables.
-
-    ``feeds``: its calls of ``table_changes``; ``calls``: those of ``ttl``.
-    """
-
-    query: ParsedQuery
-    epoch: int
-    relations: tuple[Relation, ...]
-    feeds: tuple[ChangeFeed, ...] = ()
-    calls: tuple[TtlCall, ...] = ()
-
-    def input_named(self, alias: str) -> Relation:
-        """Return the relation with an alias in the outermost FROM; it must be there."""
-        return next(r for r in self.relations if _is_input(self.query, r.reference, alias))
 
 
 @dataclass(frozen=True)
@@ -223,7 +156,7 @@ class QueryReader:
         relations = tuple(
             Relation(
                 reference,
-                _with_columns(plan, query, is_target=_is_input(query, reference, target)),
+                _with_columns(plan, query, is_target=is_input(query, reference, target)),
                 *condition,
                 reference.as_of is not None,
             )
@@ -497,24 +430,9 @@ def _parsed(text: str) -> ParsedQuery:
         ) from None
 
 
-def is_read_on_driver(read: ReadPlan) -> bool:
-    """Return whether a read is of little, and of types that Spark takes as they are."""
-    if not _passes_as_is(read):
-        return False
-    if read.examined_bytes() <= DRIVER_BYTES:
-        return True
-    pruning = read.pruning()
-    return pruning.ranges == 0 and pruning.points <= _MOST_LOOKUPS
-
-
-def _passes_as_is(read: ReadPlan) -> bool:
-    columns = named_columns(read.definition.schema, read.columns)
-    return all(passes_as_is(column.type) for column in columns)
-
-
 def is_limited_on_driver(read: ReadPlan, pushed: PushedLimit) -> bool:
     """Return whether the first rows of a read are few, of no order, and the first that come."""
-    is_simple = read.where is None and not pushed.limit.order and _passes_as_is(read)
+    is_simple = read.where is None and not pushed.limit.order and takes_as_is(read)
     return is_simple and pushed.limit.rows <= _MOST_LIMITED
 
 
@@ -554,60 +472,3 @@ def _check_row_ids(query: ParsedQuery, relations: Sequence[Relation], *, has_tar
 def _lacks_row_id(plan: ReadPlan) -> bool:
     row_id = plan.definition.schema.row_id
     return row_id is not None and plan.columns is not None and row_id.name not in plan.columns
-
-
-def _is_input(query: ParsedQuery, reference: TableReference, alias: str | None) -> bool:
-    """Return whether a reference is the input of the outermost FROM with an alias."""
-    if reference.node is None or alias is None:
-        return False
-    return reference.node.alias_or_name == alias and (
-        reference.node.find_ancestor(exp.Query) is query.tree
-    )
-
-
-# --- One epoch for tables and views --------------------------------------------------------------
-
-
-def consistent_epochs(store: Store, state: StoreState, table_ids: Iterable[int]) -> dict[int, int]:
-    """Return the epoch at which to read each of some tables and views, so that all agree.
-
-    A view reflects the epoch of tables up to which it was refreshed, and the tables may have newer
-    ones: they are read at the epoch that the views reflect. Nothing is returned if there is no view
-    among them. EpochNotFoundError if the views do not reflect one epoch.
-    """
-    read = set(table_ids)
-    views = sorted(read & state.views.keys())
-    if not views:
-        return {}
-    epoch = max(state.views[view_id].progress.reflects for view_id in views)
-    for view_id in views:
-        stale = _stale_input(store, state, view_id, epoch)
-        if stale is None:
-            continue
-        names = ", ".join(state.name_of(table_id) for table_id in views)
-        reason = f", because {state.name_of(stale)!r}, which it reads, is not"
-        raise errors.EpochNotFoundError(
-            f"the views {names} do not reflect one epoch of their tables: "
-            f"{state.name_of(view_id)!r} is not up to date with epoch {epoch}"
-            f"{'' if stale == view_id else reason}. Refresh them together; if the refresh of one "
-            "fails, all views that read it stay at their epoch, and the error says what to mend"
-        )
-    return {table_id: state.epoch if table_id in state.views else epoch for table_id in read}
-
-
-def _stale_input(store: Store, state: StoreState, view_id: int, epoch: int) -> int | None:
-    """Return None if a view, at a state, is what its SELECT gives over tables at an epoch.
-
-    Otherwise the view, among it and those that it reads, whose inputs have changed since.
-    """
-    progress = state.views[view_id].progress
-    if progress.reflects == epoch:
-        return None
-    for table_id, seen in progress.inputs:
-        is_view = table_id in state.views
-        if is_view and (stale := _stale_input(store, state, table_id, epoch)) is not None:
-            return stale
-        last = state.epoch if is_view else epoch
-        if seen > last or any(store.jobs.data_epochs(table_id, seen, last)):
-            return view_id
-    return None

@@ -15,7 +15,7 @@ from __future__ import annotations
 import datetime
 import math
 import struct
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
@@ -116,8 +116,23 @@ class Domain:
     def set_of(self, values: Iterable[Any]) -> ValueSet:
         """Return the set of those of some values that the type has."""
         floors = [ordinal for ordinal, is_exact in map(self._floor, values) if is_exact]
-        ordinals = sorted({ordinal for ordinal in floors if self._has(ordinal)})
-        cuts = [cut for ordinal in ordinals for cut in (ordinal, self.after(ordinal))]
+        return self._set_of_ordinals({ordinal for ordinal in floors if self._has(ordinal)})
+
+    def set_of_array(self, array: pa.Array) -> ValueSet:
+        """Return the set of the values of an Arrow array of the type; NULL is none of them."""
+        if not len(array) - array.null_count:
+            return self.nothing
+        keys = self.sort_keys(array.drop_null())
+        if isinstance(keys, pa.Array):
+            return self._set_of_ordinals(set(keys.unique().to_pylist()))
+        distinct = np.unique(keys).tolist()
+        if self.bias == 1 << 127:
+            # numpy drops the zeros at the end of bytes.
+            distinct = [int.from_bytes(key.ljust(16, b"\0"), "big") for key in distinct]
+        return self._set_of_ordinals({key - self.bias for key in distinct})
+
+    def _set_of_ordinals(self, ordinals: Collection[Ordinal]) -> ValueSet:
+        cuts = [cut for ordinal in _sorted(ordinals) for cut in (ordinal, self.after(ordinal))]
         # After the last value of the type there is nothing to cut off.
         if self.most is not None and cuts and cuts[-1] == self.most + 1:
             cuts.pop()
@@ -263,6 +278,10 @@ def _float_domain(data_type: t.DataType, floating: str, unsigned: str) -> Domain
         _float_ordinal(value, floating, unsigned) for value in (float("-inf"), float("nan"))
     )
     return Domain(data_type, least, most)
+
+
+def _sorted(ordinals: Collection[Any]) -> list[Ordinal]:
+    return sorted(ordinals)
 
 
 def _ascend(first: Any, second: Any) -> bool:

@@ -8,7 +8,7 @@ Does not know: files, epochs, Spark.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -18,8 +18,9 @@ import pyarrow as pa
 from ..errors import OptionError, SchemaMismatchError, UnsupportedExpressionError
 from ..instant import zone_of
 from ..schema.schema import KeyRange, TableSchema
-from .condition import Condition, all_of
+from .condition import Condition, Member, all_of
 from .condition_json import condition_from_json, condition_to_json
+from .domain import domain_of
 from .keyspace import key_ranges
 
 if TYPE_CHECKING:
@@ -81,6 +82,22 @@ class Predicate:
         """Return the predicate that is true where all of several are; there must be one."""
         conditions = [predicate.condition for predicate in predicates]
         return cls(predicates[0].schema, all_of(conditions))
+
+    @classmethod
+    def of_values(cls, values: Mapping[str, pa.Array], schema: TableSchema) -> Predicate | None:
+        """Return the predicate that is true where each of some columns has one of its values.
+
+        ``values``: by the names of at least one column, of the column's own type; NULL is none of
+        them. None if no order of the values of a column is known, as of texts with a collation.
+        """
+        members = []
+        for name, array in values.items():
+            column = schema.column(name)
+            domain = domain_of(column.type)
+            if domain is None:
+                return None
+            members.append(Member((column.name,), column.type, domain.set_of_array(array)))
+        return cls(schema, all_of(members))
 
     @cached_property
     def json(self) -> str:

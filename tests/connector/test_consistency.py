@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from relstate.connector.sql.query_reader import consistent_epochs
+from relstate.connector.sql.consistent_epochs import consistent_epochs
 from relstate.storage import Store, errors
 from support.views import new_view, progressed, refresh, view_rows
 

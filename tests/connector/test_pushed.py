@@ -13,7 +13,7 @@ import pytest
 from pyspark.errors import AnalysisException, ArithmeticException
 
 import relstate
-from relstate.connector.sql import query_reader as query_reader_module
+from relstate.connector.sql import planned_query
 from relstate.connector.sql.query_reader import QueryReader
 from relstate.storage import Store
 from support.examples import Seeds
@@ -188,7 +188,7 @@ def answer(rows: Any) -> list[str]:
 @pytest.fixture
 def in_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no table be small."""
-    monkeypatch.setattr(query_reader_module, "DRIVER_BYTES", -1)
+    monkeypatch.setattr(planned_query, "DRIVER_BYTES", -1)
 
 
 @pytest.mark.timeout(300)

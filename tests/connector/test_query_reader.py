@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from relstate.connector.sql import Database
-from relstate.connector.sql import query_reader as query_reader_module
+from relstate.connector.sql import Database, planned_query
 from relstate.connector.sql.query_reader import QueryReader
 from relstate.storage import Store
 
@@ -155,7 +154,7 @@ def test_a_pruned_query_answers_as_spark_does(
     """Random queries have the rows of Spark's own views, read on the driver and in tasks."""
     pruned = 0
     for seed in range(40):
-        monkeypatch.setattr(query_reader_module, "DRIVER_BYTES", seed % 2 * 8192)
+        monkeypatch.setattr(planned_query, "DRIVER_BYTES", seed % 2 * 8192)
         query = Queries(seed).query()
         reader = QueryReader(spark, both.store)
         planned = reader.plan(query)
@@ -204,7 +203,7 @@ def test_a_small_table_is_read_without_a_task(
     query = "SELECT k, count(*) AS n FROM b WHERE s <> 'x' GROUP BY k ORDER BY k"
     small_table, spark_plan = both.sql(f"EXPLAIN {query}").collect()
     rows = both.sql(query).collect()
-    monkeypatch.setattr(query_reader_module, "DRIVER_BYTES", small_table_bytes(both) - 1)
+    monkeypatch.setattr(planned_query, "DRIVER_BYTES", small_table_bytes(both) - 1)
     large_table, tasks_plan = both.sql(f"EXPLAIN {query}").collect()
 
     assert (small_table.partitions, large_table.partitions) == (0, 1)

@@ -1,4 +1,7 @@
-"""Statements that name rows by those of a source: looked up, or found by a join, it is the same."""
+"""Statements that name rows by those of a source: however they are found, it is the same.
+
+By a join, looked up by tasks, or looked up by the driver.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import relstate
-from relstate.connector.sql import Database, query_reader
+from relstate.connector.sql import Database, dml_run, lookup, planned_query
 from relstate.storage import Store
 from support.spark import interpreted, sorted_rows
 from support.stores import upsert
@@ -24,23 +27,32 @@ _COLUMNS = "a INT, b STRING, n INT, code BIGINT, v STRING NOT NULL"
 
 
 @contextmanager
-def _looked_up(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let no table be so small that the driver reads it."""
+def _joined(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the driver know no rows, so that small tables are joined."""
     with monkeypatch.context() as patch:
-        patch.setattr(query_reader, "DRIVER_BYTES", -1)
+        patch.setattr(lookup, "known_rows", lambda _: None)
+        patch.setattr(dml_run, "known_rows", lambda _: None)
+        yield
+
+
+@contextmanager
+def _looked_up(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let tasks look rows up, and no table be so small that the driver reads it."""
+    with _joined(monkeypatch), monkeypatch.context() as patch:
+        patch.setattr(planned_query, "DRIVER_BYTES", -1)
         yield
 
 
 @pytest.fixture
 def tables(store: Store) -> Store:
-    """A store with the equal tables ``one`` and ``two``, which have indexes, and a source."""
+    """A store with equal tables, which have indexes, and a source."""
     random_rows = random.Random(1)
     rows: list[Any] = [
         (a, b, random_rows.choice([None, 1, 2, 3, 4, 5]), a * 10 + len(b), f"{a} {b}")
         for a in range(8)
         for b in ("", "x", "yy")
     ]
-    for name in ("one", "two"):
+    for name in ("joined", "by_tasks", "by_driver"):
         store.create_table(name, _COLUMNS, primary_key=["a", "b desc"])
         upsert(store, name, rows[: len(rows) // 2])
         store.create_index(name, "by_n", ["n"])
@@ -71,15 +83,24 @@ def _run(db: Database, store: Store, table: str, statement: str) -> tuple[Any, A
 def _compare(
     db: Database, store: Store, monkeypatch: pytest.MonkeyPatch, statement: str
 ) -> tuple[str | None, bool]:
-    """Run a statement both ways; return (the index, whether the rows were looked up)."""
-    by_join = _run(db, store, "one", statement)
+    """Run a statement in every way; return (the index, whether tasks looked rows up)."""
+    with _joined(monkeypatch):
+        by_join = _run(db, store, "joined", statement)
     with _looked_up(monkeypatch):
-        explained = db.sql("EXPLAIN " + statement.replace("TABLE", "two")).collect()
-        by_lookup = _run(db, store, "two", statement)
-    (target,) = (row for row in explained if row.relation == "two")
+        target = _explained(db, "by_tasks", statement)
+        by_tasks = _run(db, store, "by_tasks", statement)
+    by_driver = _run(db, store, "by_driver", statement)
 
-    assert by_lookup == by_join, statement
-    return target["index"], target.ranges == 0 and target.points is None
+    assert by_tasks == by_join, statement
+    assert by_driver == by_join, statement
+    return target["index"], target.partitions is None
+
+
+def _explained(db: Database, table: str, statement: str) -> Any:
+    """Return what EXPLAIN of a statement says of the table that it changes."""
+    explained = db.sql("EXPLAIN " + statement.replace("TABLE", table)).collect()
+    (target,) = (row for row in explained if row.relation == table)
+    return target
 
 
 _KEY = "t.a = s.i AND t.b = s.b"
@@ -164,7 +185,9 @@ def test_two_rows_of_a_source_for_one_row_are_refused(
         f"ON {_KEY} WHEN MATCHED THEN UPDATE SET v = s.v"
     )
     with interpreted(spark), _looked_up(monkeypatch):
-        assert _run(db, tables, "two", statement)[0] == "DuplicateKeyError"
+        assert _run(db, tables, "by_tasks", statement)[0] == "DuplicateKeyError"
+    with interpreted(spark):
+        assert _run(db, tables, "by_driver", statement)[0] == "DuplicateKeyError"
 
 
 def test_rows_without_a_key_are_looked_up_by_an_index(

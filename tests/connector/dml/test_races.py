@@ -56,6 +56,10 @@ def _count(db: Database, times: int) -> None:
             continue
 
 
+_ONE_AND_SEVEN = "(VALUES (1, 5), (7, 6)) s(id, n)"
+_SET_N = "ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = s.n"
+
+
 class _Rival:
     """Commits something between the read and the commit of a statement, a number of times."""
 
@@ -91,6 +95,11 @@ class _Rival:
             False,
         ),
         ("INSERT INTO items VALUES (2, 'mine', 0)", (2, "z", 0), False),
+        (f"MERGE INTO items t USING {_ONE_AND_SEVEN} {_SET_N}", (1, "z", 0), True),
+        (f"MERGE INTO items t USING {_ONE_AND_SEVEN} {_SET_N}", (7, "z", 0), True),
+        (f"MERGE INTO items t USING {_ONE_AND_SEVEN} {_SET_N}", (2, "z", 0), False),
+        ("DELETE FROM items WHERE id IN (SELECT 3)", (3, "z", 0), True),
+        ("DELETE FROM items WHERE id IN (SELECT 3)", (2, "z", 0), False),
     ],
 )
 def test_a_statement_runs_again_if_what_it_read_was_changed(

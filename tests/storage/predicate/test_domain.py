@@ -162,3 +162,22 @@ def test_a_constant_between_two_values_equals_none(
     # No float has the ordinal before that of zero.
     assert not domain.set_where("<", constant).holds(last + 2)
     assert domain.set_of([constant]).is_empty
+
+
+@pytest.mark.parametrize(("data_type", "values"), ASCENDING)
+def test_the_set_of_an_array_has_its_values_and_no_others(
+    data_type: t.DataType, values: list[Any]
+) -> None:
+    """NULL is none of them, and one that comes twice is one."""
+    domain = domain_of(data_type)
+    assert domain is not None
+    for members in (values[::2], values[1::2], values[-1:], values, []):
+        stored_members = stored(data_type, [*members, *members])
+        value_set = domain.set_of_array(stored_members)
+        texts = set(map(repr, members))
+        inside = [repr(value) in texts for value in values]
+
+        assert [value_set.holds(ordinal) for ordinal in ordinals(data_type, values)] == inside
+        array = stored(data_type, values).drop_null()
+        if not value_set.is_empty:
+            assert domain.contains(array, value_set).tolist() == inside

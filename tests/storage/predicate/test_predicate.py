@@ -53,3 +53,18 @@ def test_a_predicate_is_evaluated_elsewhere_without_the_parser() -> None:
     assert done.returncode == 0, done.stderr.decode()
     assert pickle.loads(done.stdout) == ([True, False, True], False)
     assert pickle.loads(pickle.dumps(predicate)) == predicate
+
+
+def test_a_predicate_of_values_is_true_where_each_column_has_one_of_them() -> None:
+    """Each column by itself, NULL never; of a collated text no order is known."""
+    values = {"k": pa.array([3, 2], pa.int32()), "v": pa.array(["b", None, "b"])}
+    predicate = Predicate.of_values(values, SCHEMA)
+    assert predicate is not None
+    assert predicate.mask(BATCH).to_pylist() == [False, False, True]
+    assert [key_range.prefix for key_range in predicate.ranges() or ()] == [(2,), (3,)]
+
+    nothing = Predicate.of_values({"k": values["k"].slice(0, 0)}, SCHEMA)
+    assert nothing is not None
+    assert nothing.mask(BATCH).to_pylist() == [False] * 3
+    collated = TableSchema.build(parse_columns("k INT, v STRING COLLATE UTF8_LCASE"), ["k"])
+    assert Predicate.of_values(values, collated) is None

@@ -1,0 +1,101 @@
+"""Rows that Spark's driver has, or computed while it planned, as Arrow without a job of Python.
+
+Spark folds projections and filters over rows that it was given into a relation of rows: these need
+no job. A join or an aggregate of such rows is one job without Python.
+
+Promises: values are the same as in a job: Spark's own converters make them, which also serve its
+Python tasks.
+Does not know: what the rows are for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+from py4j.java_gateway import JavaClass
+from pyspark.serializers import NoOpSerializer
+from pyspark.sql import DataFrame
+from pyspark.sql import types as s
+from pyspark.util import _load_from_socket
+
+LOCAL_ROWS = 131_072
+"""Rows that are processed in the driver's process.
+
+A job with tasks in Python takes 100 ms at least, and more for each shuffle, whereas one process
+merges so many rows in about a second. Beyond that, tasks in parallel are faster.
+"""
+LOCAL_BYTES = 16 << 20
+"""Bytes of these rows: a statement holds a few times as much in the driver's memory."""
+
+_MESSAGES = "org.apache.spark.sql.execution.arrow.ArrowConverters$ArrowBatchWithSchemaIterator"
+# The relations that the driver holds, or makes of nothing.
+_LOCAL_LEAVES = frozenset({"LocalRelation", "OneRowRelation", "Range"})
+
+
+def known_rows(frame: DataFrame) -> list[pa.RecordBatch] | None:
+    """Return the rows of a frame that reads nothing but rows that the driver has; else None.
+
+    None also of more than `LOCAL_ROWS` rows, or `LOCAL_BYTES`, and of a frame of Spark Connect.
+    Columns go by the names ``c0`` and so on, as a frame may have several of one name. Where
+    an expression fails for a row, it raises what Spark raises.
+    """
+    plan = getattr(frame, "_jdf", None)
+    if plan is None:
+        return None
+    relation: Any = plan.queryExecution().optimizedPlan()
+    if not _is_little(relation, LOCAL_ROWS):
+        return None
+    if relation.nodeName() == "LocalRelation":
+        batches = _received(frame, relation.data())
+    else:
+        plain = frame.toDF(*(f"c{index}" for index in range(len(frame.columns))))
+        batches = plain.toArrow().to_batches()
+    return batches if sum(batch.nbytes for batch in batches) <= LOCAL_BYTES else None
+
+
+def table_of(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    """Return batches as a table whose columns have the names of a schema, and its types."""
+    renamed = [pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches]
+    return pa.Table.from_batches(renamed, schema)
+
+
+def _is_little(plan: Any, most: int) -> bool:
+    """Return whether a plan of the JVM's has few rows, and reads only few rows of the driver."""
+    if not _has_at_most(plan, most):
+        return False
+    leaves = plan.collectLeaves()
+    return all(
+        leaves.apply(number).nodeName() in _LOCAL_LEAVES
+        and _has_at_most(leaves.apply(number), most)
+        for number in range(leaves.size())
+    )
+
+
+def _has_at_most(plan: Any, rows: int) -> bool:
+    """Return whether it is certain that a plan has no more than so many rows."""
+    most = plan.maxRows()
+    return bool(most.isDefined() and most.get() <= rows)
+
+
+def _received(frame: DataFrame, rows: Any) -> list[pa.RecordBatch]:
+    """Return rows of a frame that the JVM holds, at most one batch, with times in UTC."""
+    if rows.isEmpty():
+        return []
+    fields = [
+        s.StructField(f"c{index}", field.dataType, field.nullable)
+        for index, field in enumerate(frame.schema.fields)
+    ]
+    session: Any = frame.sparkSession
+    schema = session._jsparkSession.parseDataType(s.StructType(fields).json())
+    messages = JavaClass(_MESSAGES, session._jvm._gateway_client)(
+        rows.iterator(), schema, 0, 0, "UTC", True, False, None
+    )
+    socket = session._jvm.PythonRDD.serveIterator(messages, "relstate rows")
+    # py4j would decode the bytes one by one.
+    with _load_from_socket(socket, NoOpSerializer()) as streams:
+        batches = [batch for stream in streams for batch in pa.ipc.open_stream(stream)]
+    if sum(batch.num_rows for batch in batches) != rows.size():
+        socket[2].getResult()
+    return batches

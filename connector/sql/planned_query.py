@@ -1,0 +1,112 @@
+"""A query that is planned: its text and tree, and what is read of each table that it references.
+
+Does not know: how a query is planned, or becomes a DataFrame.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from relstate.connector.source.read import DRIVER_BYTES
+from relstate.connector.syntax.parsed_query import ChangeFeed, ParsedQuery, TableReference
+from relstate.connector.syntax.tree import Tree
+from relstate.connector.types import named_columns, passes_as_is
+from relstate.storage import AggregatePlan, Predicate, ReadPlan
+
+from .pushed_aggregate import PushedAggregate
+from .pushed_limit import PushedLimit
+from .remaining_time import TtlCall
+
+_MOST_LOOKUPS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class RelationLookup:
+    """How the rows of a relation are looked up: the equalities, and the index; None: the key.
+
+    ``points``: by how many keys, if that is known; ``is_local``: by the driver, when it plans.
+    """
+
+    condition: str
+    index: str | None
+    points: int | None = None
+    is_local: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """The read of one reference.
+
+    ``conjuncts``: the conditions of the query that the read evaluates, ``where`` all of them, None
+    if there are none. ``is_pinned``: the query names its epoch. ``lookup``: how its rows are looked
+    up by those of others; None if it is read by itself. ``aggregate``: what the tasks add up; None
+    if they send the rows. ``limit``: how many rows they send at most; None if all.
+    """
+
+    reference: TableReference
+    plan: ReadPlan
+    conjuncts: tuple[Tree, ...]
+    where: Predicate | None
+    is_pinned: bool
+    lookup: RelationLookup | None = None
+    aggregate: PushedAggregate | None = None
+    limit: PushedLimit | None = None
+
+    @property
+    def read(self) -> ReadPlan:
+        """The plan with its condition."""
+        where = self.where if self.limit is None else self.limit.where
+        return replace(self.plan, where=where)
+
+    @property
+    def aggregate_plan(self) -> AggregatePlan | None:
+        """What the tasks add up, and of which rows."""
+        if self.aggregate is None:
+            return None
+        plan = replace(self.plan, where=self.aggregate.where)
+        return AggregatePlan.of(plan, self.aggregate.aggregate)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedQuery:
+    """A query at one epoch, and the relations for its references to the store's tables.
+
+    ``feeds``: its calls of ``table_changes``; ``calls``: those of ``ttl``.
+    """
+
+    query: ParsedQuery
+    epoch: int
+    relations: tuple[Relation, ...]
+    feeds: tuple[ChangeFeed, ...] = ()
+    calls: tuple[TtlCall, ...] = ()
+
+    def input_named(self, alias: str) -> Relation:
+        """Return the relation with an alias in the outermost FROM; it must be there."""
+        return next(r for r in self.relations if is_input(self.query, r.reference, alias))
+
+
+def is_input(query: ParsedQuery, reference: TableReference, alias: str | None) -> bool:
+    """Return whether a reference is the input of the outermost FROM with an alias."""
+    if reference.node is None or alias is None:
+        return False
+    return reference.node.alias_or_name == alias and (
+        reference.node.find_ancestor(exp.Query) is query.tree
+    )
+
+
+def is_read_on_driver(read: ReadPlan) -> bool:
+    """Return whether a read is of little, and of types that Spark takes as they are."""
+    if not takes_as_is(read):
+        return False
+    if read.examined_bytes() <= DRIVER_BYTES:
+        return True
+    pruning = read.pruning()
+    return pruning.ranges == 0 and pruning.points <= _MOST_LOOKUPS
+
+
+def takes_as_is(read: ReadPlan) -> bool:
+    """Return whether Spark takes all columns of a read unchanged when it makes a frame of them."""
+    columns = named_columns(read.definition.schema, read.columns)
+    return all(passes_as_is(column.type) for column in columns)
