@@ -34,10 +34,11 @@ _MESSAGES = "org.apache.spark.sql.execution.arrow.ArrowConverters$ArrowBatchWith
 _LOCAL_LEAVES = frozenset({"LocalRelation", "OneRowRelation", "Range"})
 
 
-def known_rows(frame: DataFrame) -> list[pa.RecordBatch] | None:
+def known_rows(frame: DataFrame, most: int | None = None) -> list[pa.RecordBatch] | None:
     """Return the rows of a frame that reads nothing but rows that the driver has; else None.
 
-    None also of more than `LOCAL_ROWS` rows, or `LOCAL_BYTES`, and of a frame of Spark Connect.
+    None also of more than ``most`` rows (by default `LOCAL_ROWS`), or `LOCAL_BYTES`, and of a
+    frame of Spark Connect.
     Columns go by the names ``c0`` and so on, as a frame may have several of one name. Where
     an expression fails for a row, it raises what Spark raises.
     """
@@ -45,7 +46,7 @@ def known_rows(frame: DataFrame) -> list[pa.RecordBatch] | None:
     if plan is None:
         return None
     relation: Any = plan.queryExecution().optimizedPlan()
-    if not _is_little(relation, LOCAL_ROWS):
+    if not _is_little(relation, LOCAL_ROWS if most is None else most):
         return None
     if relation.nodeName() == "LocalRelation":
         batches = _received(frame, relation.data())

@@ -61,11 +61,19 @@ def _explain_row(relation: Relation, calls: Sequence[TtlCall]) -> tuple[Any, ...
         None if reads_all else pruning.points,
         pruning.ranges,
         shown_names(pruning.columns, plan, calls),
-        text_of(conjunction(relation.conjuncts)) if relation.conjuncts else None,
+        _condition(relation),
         pruning.index,
         None if pushed is None else pushed.description,
         None,
     )
+
+
+def _condition(relation: Relation) -> str | None:
+    """Return the condition with which a relation is read; None if it has none."""
+    parts = [relation.reduction] if relation.reduction is not None else []
+    if relation.conjuncts:
+        parts.insert(0, text_of(conjunction(relation.conjuncts)))
+    return " AND ".join(parts) or None
 
 
 def _is_local(relation: Relation, plan: ReadPlan) -> bool:

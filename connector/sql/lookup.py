@@ -172,7 +172,8 @@ class LookupPlanner:
 
     def _read(self, query: PlannedQuery) -> LookedUp:
         """Return the rows of a query as Spark finds them."""
-        return LookedUp(self._reader.frame(query), query)
+        reduced = self._reader.reduced(query)
+        return LookedUp(self._reader.frame(reduced), reduced)
 
     def _unless_unclear(
         self, query: PlannedQuery, alias: str, find: Callable[[_Target], _Found | None]

@@ -5,15 +5,16 @@ Does not know: how a query is planned, or becomes a DataFrame.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+import pyarrow as pa
 from sqlglot import exp
 
 from relstate.connector.source.read import DRIVER_BYTES
 from relstate.connector.syntax.parsed_query import ChangeFeed, ParsedQuery, TableReference
 from relstate.connector.syntax.tree import Tree
 from relstate.connector.types import named_columns, passes_as_is
-from relstate.storage import AggregatePlan, Predicate, ReadPlan
+from relstate.storage import AggregatePlan, Predicate, ReadPlan, TableSchema
 
 from .pushed_aggregate import PushedAggregate
 from .pushed_limit import PushedLimit
@@ -42,7 +43,8 @@ class Relation:
     ``conjuncts``: the conditions of the query that the read evaluates, ``where`` all of them, None
     if there are none. ``is_pinned``: the query names its epoch. ``lookup``: how its rows are looked
     up by those of others; None if it is read by itself. ``aggregate``: what the tasks add up; None
-    if they send the rows. ``limit``: how many rows they send at most; None if all.
+    if they send the rows. ``limit``: how many rows they send at most; None if all. ``reduction``:
+    what ``where`` has of the values of small relations, for people; ``rows``: what the driver read.
     """
 
     reference: TableReference
@@ -53,6 +55,13 @@ class Relation:
     lookup: RelationLookup | None = None
     aggregate: PushedAggregate | None = None
     limit: PushedLimit | None = None
+    reduction: str | None = None
+    rows: pa.Table | None = field(default=None, compare=False)
+
+    @property
+    def schema(self) -> TableSchema:
+        """The schema of the table."""
+        return self.plan.definition.schema
 
     @property
     def read(self) -> ReadPlan:

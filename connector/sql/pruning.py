@@ -56,6 +56,38 @@ def pruning_conjuncts(
     return [tuple(conjuncts[id(reference.node)]) for reference in references]
 
 
+@dataclass(frozen=True, slots=True)
+class KeySource:
+    """A column of a reference, and one of another relation, of which it has the values.
+
+    Rows of the reference with another value, or NULL, have no effect on the query. ``target`` and
+    ``source``: the ids of the nodes of the two; columns are in lower case.
+    """
+
+    target: int
+    column: str
+    source: int
+    source_column: str
+
+
+def key_sources(
+    query: ParsedQuery, references: Sequence[TableReference], schema_of: SchemaOf
+) -> list[KeySource]:
+    """Return the columns of references that equal those of other relations, by a join or an IN.
+
+    The equality leaves a row as a condition on the reference would that it implies: see above. The
+    other relation is a reference, or a table with another name.
+    """
+    if query.has_pipes:
+        return []
+    schemas = {id(reference.node): schema_of(reference) for reference in references}
+    return [
+        source
+        for select in _selects(references)
+        for source in _Scope(select, schemas).key_sources()
+    ]
+
+
 def _selects(references: Sequence[TableReference]) -> Iterator[exp.Select]:
     """Yield the SELECTs whose FROM has one of the references."""
     seen: set[int] = set()
@@ -69,17 +101,26 @@ def _selects(references: Sequence[TableReference]) -> Iterator[exp.Select]:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """One relation of a FROM. ``join`` is None for the first; ``schema`` None if not known."""
+    """One relation of a FROM. ``join`` is None for the first; ``schema`` None if not known.
+
+    ``is_plain``: its rows and the names of its columns are not changed.
+    """
 
     node: Tree
     alias: str
     join: exp.Join | None
     schema: TableSchema | None
+    is_plain: bool
 
     @property
     def is_open(self) -> bool:
         """Whether it is a table that takes conditions."""
         return self.schema is not None
+
+    @property
+    def is_plain_table(self) -> bool:
+        """Whether its columns are those of the table that it names."""
+        return isinstance(self.node, exp.Table) and self.is_plain
 
     @property
     def side(self) -> str:
@@ -132,6 +173,7 @@ class _Scope:
 
     def __init__(self, select: exp.Select, schemas: Mapping[int, TableSchema]) -> None:
         self._select = select
+        self._schemas = schemas
         first = select.args["from_"].this
         joins = select.args.get("joins") or []
         pairs = [(first, None), *((join.this, join) for join in joins)]
@@ -218,6 +260,58 @@ class _Scope:
         ]
         is_certain = len(candidates) == 1 and self._sources[candidates[0]].has(name)
         return candidates[0] if is_certain else None
+
+    # Columns that have the values of others
+
+    def key_sources(self) -> Iterator[KeySource]:
+        """Yield the columns of references that have the values of others."""
+        if not self._is_known or any(source.keeps_all_rows for source in self._sources):
+            return
+        end = len(self._sources)
+        for left, right in self._equated_by(self._where):
+            yield from self._sides(left, right, lambda index: self._keeps_rows(index, end))
+        for join_index, source in enumerate(self._sources):
+
+            def may_use(index: int, join_index: int = join_index) -> bool:
+                return self._may_use_join(index, join_index)
+
+            pairs = [(_ColumnOf(0, name), _ColumnOf(join_index, name)) for name in source.using]
+            for left, right in [*pairs, *self._equated_by(_on(source))]:
+                yield from self._sides(left, right, may_use)
+        for conjunct in _conjuncts(self._where):
+            yield from self._memberships(conjunct)
+
+    def _sides(
+        self, left: _ColumnOf, right: _ColumnOf, is_reduced: Callable[[int], bool]
+    ) -> Iterator[KeySource]:
+        """Yield what an equality says of those of its sides whose rows it may remove."""
+        for own, origin in ((left, right), (right, left)):
+            source = self._sources[origin.source]
+            if self._is_column(own) and source.is_plain_table and is_reduced(own.source):
+                node = self._sources[own.source].node
+                yield KeySource(id(node), own.name, id(source.node), origin.name)
+
+    def _memberships(self, conjunct: Tree) -> Iterator[KeySource]:
+        """Yield what ``column IN (SELECT column FROM …)`` in the WHERE says."""
+        inner = conjunct.args.get("query") if isinstance(conjunct, exp.In) else None
+        inner = inner.unnest() if isinstance(inner, exp.Subquery) else inner
+        own = self._column_of(conjunct.this) if isinstance(conjunct, exp.In) else None
+        if own is None or not isinstance(inner, exp.Select) or inner.args.get("from_") is None:
+            return
+        if not self._is_column(own) or not self._keeps_rows(own.source, len(self._sources)):
+            return
+        scope = _Scope(inner, self._schemas)
+        items = [item.unalias() for item in inner.expressions]
+        origin = scope._column_of(items[0]) if len(items) == 1 else None
+        if origin is not None and scope._is_known and scope._sources[origin.source].is_plain_table:
+            source = scope._sources[origin.source]
+            own_node = self._sources[own.source].node
+            yield KeySource(id(own_node), own.name, id(source.node), origin.name)
+
+    def _is_column(self, column: _ColumnOf) -> bool:
+        """Return whether it is a column of a table that takes conditions."""
+        source = self._sources[column.source]
+        return source.is_open and source.type_of(column.name) is not None
 
     # Equalities
 
@@ -314,4 +408,4 @@ def _source(node: Tree, join: exp.Join | None, schemas: Mapping[int, TableSchema
     table_alias = node.args.get("alias")
     has_columns = isinstance(table_alias, exp.TableAlias) and bool(table_alias.columns)
     is_plain = not has_columns and not any(node.args.get(name) for name in _UNKNOWN_PARTS)
-    return _Source(node, alias, join, schema if is_plain else None)
+    return _Source(node, alias, join, schema if is_plain else None, is_plain)

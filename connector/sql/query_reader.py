@@ -44,8 +44,9 @@ from relstate.storage import (
 )
 
 from .consistent_epochs import consistent_epochs
+from .join_reduction import SmallRelations, by_target, reduction
 from .planned_query import PlannedQuery, Relation, is_input, is_read_on_driver, takes_as_is
-from .pruning import pruning_conjuncts
+from .pruning import key_sources, pruning_conjuncts
 from .pushed_aggregate import PushRules, pushed_aggregate
 from .pushed_limit import PushedLimit, pushed_limit
 from .remaining_time import showing_expiries, ttl_calls, with_remaining_times
@@ -136,7 +137,7 @@ class QueryReader:
         """Return a query with its relations. UnsupportedStatementError if it cannot be read.
 
         ``target``: the alias of the table that a statement changes, in the outermost FROM; its
-        hidden columns are read too.
+        hidden columns are read too, and joins are not `reduced`: its rows may be looked up.
         ``consistent``: tables are read at the epoch that the views among them reflect;
         EpochNotFoundError if they do not reflect one.
         """
@@ -164,7 +165,8 @@ class QueryReader:
         )
         _check_row_ids(query, relations, has_target=target is not None)
         relations = tuple(self._pushed(query, relation) for relation in relations)
-        return PlannedQuery(query, self.epoch, relations, query.change_feeds(), calls)
+        planned = PlannedQuery(query, self.epoch, relations, query.change_feeds(), calls)
+        return planned if target is not None else self.reduced(planned)
 
     def frame(
         self, planned: PlannedQuery, given: Mapping[str, DataFrame] | None = None
@@ -223,6 +225,8 @@ class QueryReader:
         if relation.limit is not None:
             return self._limited(relation.read, relation.limit)
         pushed = relation.aggregate
+        if relation.rows is not None:
+            return self._local(relation.rows.to_batches(), relation.read)
         if pushed is None:
             return self.relation(relation.plan, relation.where)
         schema = struct_of(pushed.aggregate.fields)
@@ -342,6 +346,27 @@ class QueryReader:
             # A view may have had another name then.
             return self._store.read_plan(self._store.state_at(epoch).name_of(table_id), epoch=epoch)
         return self._store.read_plan(reference.name, epoch=self.epoch, time=self._time)
+
+    # Joins with small relations
+
+    def reduced(self, planned: PlannedQuery) -> PlannedQuery:
+        """Return a query of which large relations read what small ones leave of them."""
+        if not self._session.reads_conditions:
+            return planned
+        by_node = {id(relation.reference.node): relation for relation in planned.relations}
+        references = [relation.reference for relation in planned.relations]
+        sources = key_sources(planned.query, references, lambda r: by_node[id(r.node)].schema)
+        small = SmallRelations(self._spark, planned.query, by_node)
+        for target, sources_of_target in by_target(sources).items():
+            relation = by_node[target]
+            if is_read_on_driver(relation.read):
+                continue
+            reduced = reduction(relation.read, sources_of_target, small.rows_of)
+            if reduced is not None:
+                by_node[target] = replace(
+                    relation, where=reduced.where, reduction=reduced.description
+                )
+        return replace(planned, relations=tuple(by_node[id(r.node)] for r in references))
 
     # What more the reads do
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from relstate.connector.sql.pruning import pruning_conjuncts
+from relstate.connector.sql.pruning import key_sources, pruning_conjuncts
 from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.connector.syntax.tree import text_of
 from relstate.storage import TableSchema
@@ -152,3 +152,64 @@ def test_a_select_has_conditions_for_its_own_tables(
 ) -> None:
     """Its WHERE prunes neither the tables of the SELECT around it nor those of a subquery."""
     assert pruning(text) == expected
+
+
+def values_of(text: str) -> set[str]:
+    """Return which columns of the references have the values of which others, by their aliases."""
+    query = ParsedQuery.parse(text)
+    references = query.table_references(lambda name, _: name in SCHEMAS)
+    tables = query.table_references(lambda _, as_of: True)
+    aliases = {id(reference.node): reference.alias for reference in tables}
+    sources = key_sources(query, references, lambda reference: SCHEMAS[reference.name])
+    return {
+        f"{aliases[s.target]}.{s.column} <- {aliases[s.source]}.{s.source_column}" for s in sources
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT * FROM t JOIN u ON t.id = u.m", {"t.id <- u.m", "u.m <- t.id"}),
+        (
+            "SELECT * FROM t, u WHERE t.id = u.m AND n = m",
+            {"t.id <- u.m", "u.m <- t.id", "t.n <- u.m", "u.m <- t.n"},
+        ),
+        ("SELECT * FROM t JOIN u USING (id)", {"t.id <- u.id", "u.id <- t.id"}),
+        ("SELECT * FROM t LEFT JOIN u ON t.id = u.id", {"u.id <- t.id"}),
+        ("SELECT * FROM t RIGHT JOIN u ON t.id = u.id", {"t.id <- u.id"}),
+        ("SELECT * FROM t FULL JOIN u ON t.id = u.id", set()),
+        ("SELECT * FROM t LEFT SEMI JOIN u ON t.id = u.id", {"t.id <- u.id", "u.id <- t.id"}),
+        ("SELECT * FROM t LEFT ANTI JOIN u ON t.id = u.id", {"u.id <- t.id"}),
+        (
+            "SELECT * FROM t LEFT JOIN u ON t.id = u.id JOIN w ON u.id = w.id",
+            {"u.id <- t.id", "w.id <- u.id"},
+        ),
+        ("SELECT * FROM t JOIN v ON t.id = v.id", {"t.id <- v.id"}),
+        ("SELECT * FROM t JOIN v ON t.id = k", set()),
+        ("SELECT * FROM t JOIN v AS x(id) ON t.id = x.id", set()),
+        ("SELECT * FROM t JOIN (SELECT * FROM u) x ON t.id = x.id", set()),
+        (
+            "WITH v AS (SELECT 1 AS id) SELECT * FROM t JOIN u ON t.id <=> u.id OR t.id = u.id",
+            set(),
+        ),
+        ("SELECT * FROM t WHERE id IN (SELECT m FROM u WHERE s = 'a')", {"t.id <- u.m"}),
+        (
+            "SELECT * FROM t WHERE id IN (SELECT DISTINCT x.m AS k FROM u x LIMIT 3)",
+            {"t.id <- x.m"},
+        ),
+        ("SELECT * FROM t WHERE id NOT IN (SELECT m FROM u)", set()),
+        ("SELECT * FROM t WHERE id IN (SELECT m FROM u) OR n = 1", set()),
+        ("SELECT * FROM t WHERE id IN (SELECT m + 1 FROM u)", set()),
+        ("SELECT * FROM t WHERE id IN (SELECT m FROM u UNION SELECT 1)", set()),
+        (
+            "SELECT * FROM t LEFT JOIN w ON t.id = z WHERE w.id IN (SELECT id FROM u)",
+            {"w.z <- t.id"},
+        ),
+        ("FROM t |> WHERE id IN (SELECT m FROM u)", set()),
+    ],
+)
+def test_columns_have_values_of_others_where_other_rows_have_no_effect(
+    text: str, expected: set[str]
+) -> None:
+    """By joins and by IN, as conditions would remove rows; not where an outer join keeps them."""
+    assert values_of(text) == expected
