@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from operator import index
 
@@ -23,6 +24,7 @@ from .errors import (
     EpochNotFoundError,
     OptionError,
     RelstateError,
+    StorageError,
     StoreExistsError,
     UnknownOutcomeError,
 )
@@ -186,8 +188,12 @@ class Epochs:
             done = commit(self.log, self.state, proposal, check, indexes)
         except UnknownOutcomeError:
             raise
-        except RelstateError:
+        except RelstateError as error:
             indexes.discard()
+            if isinstance(error, StorageError) and proposal.syncs_segments:
+                # They occupy a full disk, and must not be committed after a failed sync.
+                with suppress(StorageError):
+                    self.discard(proposal.segments)
             raise
         if done.committed:
             seconds = self.environment.monotonic() - started

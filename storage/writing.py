@@ -147,11 +147,18 @@ def _with_ttls(
 ) -> Iterator[tuple[pa.RecordBatch, pa.Array | None]]:
     """Yield each batch with those TTLs of all rows that are its rows'.
 
-    SchemaMismatchError, at the latest after the last batch, if they are not one for each row.
+    SchemaMismatchError if they are not an array of whole numbers, and, at the latest after the last
+    batch, if they are not one for each row.
     """
     if ttls is None:
         yield from ((batch, None) for batch in batches)
         return
+    is_array = isinstance(ttls, pa.Array | pa.ChunkedArray)
+    if not is_array or not (pa.types.is_integer(ttls.type) or pa.types.is_null(ttls.type)):
+        raise SchemaMismatchError(
+            "the TTLs of rows are an array of whole seconds, as in "
+            f"pyarrow.array([60], pyarrow.int64()), not {ttls!r:.100}"
+        )
     start = 0
     for batch in batches:
         lives = ttls.slice(start, batch.num_rows)

@@ -52,7 +52,8 @@ class Expiries:
         ``segments``: all files of the table. Times are in microseconds since 1970; None if nothing
         more expires. CorruptionError for a damaged file.
         """
-        known = self._known.get(encoding.table_id, {})
+        # A copy: another thread may add to it meanwhile.
+        known = dict(self._known.get(encoding.table_id, {}))
         names = {segment.record.name for segment in segments}
         self._known[encoding.table_id] = {
             name: times for name, times in known.items() if name in names

@@ -198,3 +198,14 @@ def test_there_is_one_ttl_for_each_row(tmp_path: Path, ttls: list[int]) -> None:
             with pytest.raises(SchemaMismatchError, match=f"{len(ttls)} TTLs for"):
                 change(table, batch, ttls=pa.array(ttls, pa.int64()))
         assert store.epoch == epoch
+
+
+@pytest.mark.parametrize("ttls", [5, [5, 5], pa.array(["a", "b"]), pa.array([5.5, 5.5])])
+def test_ttls_are_an_array_of_whole_numbers(tmp_path: Path, ttls: Any) -> None:
+    """Anything else is refused by an error that says what is needed, and nothing is written."""
+    with Store.create(str(tmp_path / "store"), vnode_count=2) as store:
+        store.create_table("t", "k INT, v INT", primary_key=["k"])
+        epoch = store.epoch
+        with pytest.raises(SchemaMismatchError, match="an array of whole seconds"):
+            store.write("t", pa.table({"k": [1, 2], "v": [1, 2]}), ttls=ttls)
+        assert store.epoch == epoch

@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from relstate.storage import Store
@@ -67,6 +68,21 @@ def test_a_full_disk_refuses_rows_and_loses_none(small_disk: Path) -> None:
         upsert(store, "t", [(2, "after")])
         assert contents(store, "t") == [(1, "before"), (2, "after")]
         assert store.check().problems == ()
+
+
+def test_segments_that_cannot_be_made_durable_are_removed(tmp_path: Path) -> None:
+    """They would occupy the disk, and a later sync might not report what was lost."""
+    path = str(tmp_path / "store")
+    with Store.create(path, vnode_count=3, shards=1, environment=unsynced(path)) as store:
+        store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
+    environment = FaultyEnvironment(path, error_at="sync segments/*", errno=errno.ENOSPC)
+    with Store.open(path, environment=environment) as store:
+        with pytest.raises(StorageFullError, match="no space left"):
+            store.write("t", pa.table({"k": [1], "v": ["lost"]}))
+
+        assert list((tmp_path / "store" / "segments").iterdir()) == []
+        upsert(store, "t", [(2, "after")])
+        assert contents(store, "t") == [(2, "after")]
 
 
 def test_a_disk_too_full_for_the_log_refuses_the_commit(small_disk: Path) -> None:

@@ -16,10 +16,11 @@ from relstate.storage.segment.blocksearch import find_in_block
 # No key is a prefix of another: all have one length, or the last byte of each is its only zero.
 _EQUALLY_LONG = st.binary(min_size=3, max_size=3)
 _TERMINATED = st.text("\x01\x02\x7f", max_size=6).map(lambda text: text.encode() + b"\0")
-_VERY_LONG = _TERMINATED.map(lambda key: b"\x05" * 80 + key)
+_LONG = _TERMINATED.map(lambda key: b"\x05" * 80 + key)
+_VERY_LONG = _TERMINATED.map(lambda key: b"\x05" * 600 + key)
 
 
-@pytest.mark.parametrize("keys", [_EQUALLY_LONG, _TERMINATED, _VERY_LONG])
+@pytest.mark.parametrize("keys", [_EQUALLY_LONG, _TERMINATED, _LONG, _VERY_LONG])
 @given(data=st.data(), is_cut=st.booleans())
 def test_keys_are_found_as_by_bisection(
     keys: st.SearchStrategy[bytes], data: st.DataObject, is_cut: bool
@@ -36,13 +37,14 @@ def test_keys_are_found_as_by_bisection(
     assert is_found.tolist() == [key in stored for key in searched]
 
 
+@pytest.mark.parametrize("width", [9, 400, 600])
 @pytest.mark.parametrize("count", [1, 7, 100, 3000])
-def test_many_keys_are_found_in_a_large_block(count: int) -> None:
-    """Also where most keys of the block are compared with none."""
+def test_many_keys_are_found_in_a_large_block(count: int, width: int) -> None:
+    """Also where most keys of the block are compared with none, and where not all at once are."""
     numbers = np.arange(0, 20_000, 2)
     searched = np.linspace(0, 20_001, count).astype(np.int64)
     keys, searched_keys = (
-        pa.array([int(number).to_bytes(9, "big") for number in values], pa.large_binary())
+        pa.array([int(number).to_bytes(width, "big") for number in values], pa.large_binary())
         for values in (numbers, searched)
     )
     indices, is_found = find_in_block(Block.over(keys, keys), searched_keys)
