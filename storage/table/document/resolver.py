@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...codec.path import ABOVE_PATHS
-from ...codec.ragged import Bytes, Positions, equal_neighbours
+from ...codec.ragged import Bytes, Positions, ascends, equal_neighbours, sort_order
 from ...errors import CorruptionError, RelstateError
 from ...segment.block import Block
 from ..header import Headers, path_length
@@ -69,8 +69,8 @@ class DocumentResolver(Resolver):
         return window_in_order(split, self._plain_window, self.merge)
 
     def resolve(self, blocks: Sequence[Block]) -> Block:
-        """Return what is kept of some blocks, each in key order, as one block, unordered."""
-        windows = self.windows([blocks], in_order=False)
+        """Return what is kept of some blocks, as one block, unordered; they need not be sorted."""
+        windows = self.windows([[_in_key_order(block) for block in blocks]], in_order=False)
         return Block.joined([block for window in windows for block in window.blocks])
 
     def _plain_window(self, blocks: Sequence[Block], *, in_order: bool = True) -> Window:
@@ -106,6 +106,12 @@ class RemainsResolver(DocumentResolver):
         """Return the entries that remain."""
         assert self.remains is not None
         return self.remains(entries, versions)
+
+
+def _in_key_order(block: Block) -> Block:
+    """Return the entries of a block by their keys, without a copy of their bytes."""
+    keys = block.key_bytes()
+    return block if ascends(keys) else block.take(sort_order(keys))
 
 
 def _whole_and_rest(
@@ -148,9 +154,9 @@ def row_starts(keys: Bytes, values: Bytes) -> NDArray[np.bool_] | None:
 def one_entry_per_row(rows: RowFold, blocks: Sequence[Block]) -> Block:
     """Return one entry for each row of some blocks, the newest block first, in key order.
 
-    Nothing counts as expired; what expires has an expiry. Blocks are in key order.
+    Nothing counts as expired; what expires has an expiry. Blocks need not be sorted.
     """
     resolver = DocumentResolver(keep_all, rows=rows)
-    window = resolver.window(blocks)
+    window = resolver.window([_in_key_order(block) for block in blocks])
     joined = Block.joined(window.blocks)
     return joined if window.order is None else joined.take(window.order)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from operator import itemgetter
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from relstate.storage.codec.ragged import ascends
 from relstate.storage.segment.block import Block
 from relstate.storage.segment.key import Kind
 from relstate.storage.table.document.resolver import row_starts
@@ -55,6 +58,32 @@ def test_sources_may_be_cut_anywhere(
     expected = [{"k": key, **row} for key, row in model.seen(0).items()]
 
     assert rows == (expected[::-1] if descending else expected)
+
+
+@settings(max_examples=examples(200))
+@given(COMMITS, st.randoms(use_true_random=False))
+def test_blocks_that_are_resolved_need_not_be_sorted(
+    commits: list[list[Written]], chance: Random
+) -> None:
+    """What a lookup returned comes in the order of its files."""
+    encoding = encoding_of(TABLE, 1)
+    model = Documents(TABLE.schema)
+    blocks = []
+    for commit in commits:
+        model.apply(commit)
+        entries = stored(TABLE, commit)
+        order = chance.sample(range(len(entries)), len(entries))
+        blocks.append(entries.take(np.array(order, np.int64)))
+    resolver = encoding.resolver(keep_visible(lambda: 0), lambda: 0)
+    resolved = resolver.resolve(blocks[::-1])
+    rows = encoding.decode(resolved, TABLE.schema.columns).to_pylist()
+    one_per_row = encoding.resolve(blocks[::-1])
+
+    assert sorted(rows, key=itemgetter("k")) == [
+        {"k": key, **row} for key, row in model.seen(0).items()
+    ]
+    assert np.isin(resolved.key_bytes(), one_per_row.key_bytes()).all()
+    assert ascends(one_per_row.key_bytes())
 
 
 def test_the_first_entries_of_rows() -> None:
