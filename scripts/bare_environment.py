@@ -1,11 +1,11 @@
-"""Install a wheel into an environment of its own, and use it as a stranger would.
+"""Install a wheel into a new environment, and use it there.
 
 usage: bare_environment.py WHEEL
 
-The environment has the wheel and what it requires, and nothing else; it is outside of the checkout,
-and no variable of this process that names Python or Spark reaches it. Ends with status 0 if the
-package can be imported without Spark, serves a row, is found by Spark as `format("relstate")`,
-keeps a view, and if the command line answers.
+The environment has only the wheel and its requirements. It is outside of the checkout, and the
+programs in it get no variable of this process for Python or Spark. Exits with status 0 if the
+package returns a row without Spark, Spark finds it as `format("relstate")` and it maintains a view,
+and the command line works.
 """
 
 from __future__ import annotations

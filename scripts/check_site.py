@@ -20,18 +20,18 @@ _LOADED = {
 }  # fmt: skip
 # Relations of a <link> that only name a page.
 _NAMED = {"canonical", "next", "prev", "alternate"}
-# The theme's own scripts load these for a page that has such elements. None may have them.
+# The theme's own scripts load more for elements of these classes. No page may have such an element.
 _LOADS_LATER = ("mermaid", "glightbox", "pyodide")
 
 
 def main(folder: Path) -> int:
-    """Print what would be loaded; return 1 if there is any, or no page at all."""
+    """Print what other hosts would be asked for; return 1 if there is any, or no page at all."""
     pages = sorted(folder.rglob("*.html"))
     problems = [f"{page}: {problem}" for page in pages for problem in _problems(page)]
     problems += [f"{sheet}: {url}" for sheet in folder.rglob("*.css") for url in _urls(sheet)]
     for problem in problems:
         print(problem, file=sys.stderr)
-    print(f"{len(pages)} pages, {len(problems)} things from elsewhere")
+    print(f"{len(pages)} pages, {len(problems)} files from other hosts")
     return 1 if problems or not pages else 0
 
 
