@@ -396,7 +396,7 @@ class LocalEnvironment:
         try:
             self._disk.sync_all(paths)
         except OSError as error:
-            with _ErrorConversion("make durable", error.filename, missing_is_answer=False):
+            with _ErrorConversion("sync", error.filename, missing_is_answer=False):
                 raise
 
     def _link(self, temporary: str, path: str) -> None:
@@ -431,7 +431,7 @@ class LocalEnvironment:
     def publish(self, name: str) -> None:
         """Make the content of a file durable. FileNotFoundError if there is none."""
         path = self.location(name)
-        with _ErrorConversion("make durable", path):
+        with _ErrorConversion("sync", path):
             self._disk.sync(path)
 
     def sync_folder(self, folder: str) -> None:

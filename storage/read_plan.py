@@ -103,9 +103,9 @@ class ReadPlan:
 
         They are in ``expiry_columns``, in the order of the paths; see expiry_columns.py. A plan
         that names its columns reads them, too. A condition on the rows has to be bound to the
-        definition of the new plan. SchemaMismatchError
-        for a path that the table does not have, ValueRangeError for a key that does not fit,
-        OptionError for a part of a column where rows expire whole.
+        definition of the new plan. SchemaMismatchError for a path that the table does not have,
+        ValueRangeError for a key that does not fit, OptionError for a part of a column where rows
+        expire whole.
         """
         assert not self.expiry_columns
         definition, expiry_columns = with_expiry_columns(self.definition, paths)

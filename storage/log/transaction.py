@@ -123,11 +123,18 @@ def _append(log: Log, entry: Entry, proposal: Proposal, after: Sequence[str]) ->
 
     Only for a proposal that frees space.
     """
+    if proposal.frees_space and after:
+        # Before the entry: with the reserve released, the entry alone is written again. A sync that
+        # is tried again might not report what was lost.
+        *segments, folder = after
+        for path in segments:
+            log.environment.publish(path)
+        log.environment.sync_folder(folder)
+        after = ()
     try:
         return log.append(entry, after)
     except StorageFullError:
-        # Segments are not made durable twice: the second time might not report what was lost.
-        if after or not (proposal.frees_space and release_reserve(log.environment)):
+        if not (proposal.frees_space and release_reserve(log.environment)):
             raise
     return log.append(entry)
 

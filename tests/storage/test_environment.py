@@ -114,7 +114,7 @@ def test_what_a_file_comes_after_fails_it_with_its_own_path(root: Path, fault: s
     environment = FaultyEnvironment(root, **{fault: "sync written"}, errno=errno.EIO)
     environment.write("written", [b"content"])
 
-    with pytest.raises(FilesystemError, match=r"written: cannot make durable it"):
+    with pytest.raises(FilesystemError, match=r"written: cannot sync it"):
         environment.put_if_absent("_log/a", b"content", after=["written", "_log"])
 
     assert list((root / "_log").iterdir()) == []

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from relstate.storage import Store
+from relstate.storage import Proposal, Store
 from relstate.storage.errors import StorageFullError
 from relstate.storage.segment.registry import registry
 from support.faulty_environment import FaultyEnvironment
@@ -123,14 +123,15 @@ def test_a_full_disk_can_be_vacuumed_and_its_tables_dropped(small_disk: Path, fr
         assert store.check().problems == ()
 
 
-@pytest.mark.parametrize("freeing", ["vacuum", "drop", "truncate"])
+@pytest.mark.parametrize("freeing", ["vacuum", "drop", "replace", "truncate"])
 def test_only_what_frees_space_uses_the_reserve(tmp_path: Path, freeing: str) -> None:
-    """Where the entry does not fit: a vacuum and a drop are tried again without the reserve."""
+    """Where the entry does not fit: it is tried again without the reserve."""
     path = tmp_path / "store"
     with Store.create(str(path), environment=unsynced(str(path))) as store:
         store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
         upsert(store, "t", [(1, "a")])
         upsert(store, "t", [(1, "b")])
+        store.create_table("u", "k BIGINT", primary_key=["k"])
         store.compact()
         epoch = store.epoch
     environment = FaultyEnvironment(path, error_at="write _log/*", errno=errno.ENOSPC)
@@ -139,6 +140,20 @@ def test_only_what_frees_space_uses_the_reserve(tmp_path: Path, freeing: str) ->
             with pytest.raises(StorageFullError):
                 store.truncate("t")
             assert (store.epoch, environment.exists(".reserve")) == (epoch, True)
+        elif freeing == "replace":
+            target = store.jobs.write_target("u")
+            with target.open(environment) as writer:
+                writer.write(pa.record_batch({"k": pa.array([1], pa.int64())}))
+                segments = writer.finish()
+            dropped = (store.state.table("t").definition.table_id,)
+            proposal = Proposal(
+                operation="replace",
+                started=environment.now(),
+                segments=segments,
+                dropped_tables=dropped,
+            )
+            assert store.jobs.commit(proposal).epoch == epoch + 1
+            assert not environment.exists(".reserve")
         elif freeing == "drop":
             store.drop_table("t")
             assert (store.epoch, environment.exists(".reserve")) == (epoch + 1, False)
@@ -156,7 +171,7 @@ def test_a_file_size_limit_refuses_the_rows(store: Store) -> None:
     script = """
         import resource, sys
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
-        from relstate.storage import Store
+        from relstate.storage import Proposal, Store
         from relstate.storage.errors import StorageError
 
         store = Store.open(sys.argv[1])
