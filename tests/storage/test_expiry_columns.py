@@ -7,11 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from relstate.storage import Store, errors
 from support.clock import ManualClock
 from support.commits import quick_environment
+from support.examples import examples
 from support.random_parts import COLUMNS, SET, STEPS, Pair, Step
 
 PATHS: list[tuple[Any, ...]] = [
@@ -49,6 +50,7 @@ def asked(store: Store, paths: list[tuple[Any, ...]]) -> dict[int, list[float | 
 
 
 @pytest.mark.parametrize("packed", [True, False])
+@settings(max_examples=examples(20))  # each has many steps
 @given(STEPS)
 def test_all_rows_show_what_one_row_is_asked(
     tmp_path_factory: pytest.TempPathFactory, packed: bool, steps: list[Step | list[Step]]
