@@ -251,15 +251,20 @@ class _Scope:
             return None
         if any(name.lower() in source.using for source in self._sources):
             # The name means the column of the first source.
-            is_first = self._sources[0].has(name) and all(
-                source.side != "RIGHT" for source in self._sources
-            )
+            is_first = self._sources[0].has(name) and self._using_is_of_first(len(self._sources))
             return 0 if is_first else None
         candidates = [
             index for index, source in enumerate(self._sources) if source.has(name) is not False
         ]
         is_certain = len(candidates) == 1 and self._sources[candidates[0]].has(name)
         return candidates[0] if is_certain else None
+
+    def _using_is_of_first(self, end: int) -> bool:
+        """Return whether a name of USING, after the joins before ``end``, is the first source's.
+
+        After a RIGHT JOIN it is the column of the other side, after a FULL JOIN that of either.
+        """
+        return all(source.side not in ("RIGHT", "FULL") for source in self._sources[1:end])
 
     # Columns that have the values of others
 
@@ -275,7 +280,8 @@ class _Scope:
             def may_use(index: int, join_index: int = join_index) -> bool:
                 return self._may_use_join(index, join_index)
 
-            pairs = [(_ColumnOf(0, name), _ColumnOf(join_index, name)) for name in source.using]
+            names = source.using if self._using_is_of_first(join_index) else ()
+            pairs = [(_ColumnOf(0, name), _ColumnOf(join_index, name)) for name in names]
             for left, right in [*pairs, *self._equated_by(_on(source))]:
                 yield from self._sides(left, right, may_use)
         for conjunct in _conjuncts(self._where):

@@ -109,6 +109,25 @@ def test_a_join_reads_what_a_small_relation_leaves(
     assert large["where"] == where
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM zero RIGHT JOIN small s USING (b) JOIN large l USING (b)",
+        "SELECT * FROM zero RIGHT JOIN small s USING (b) LEFT JOIN large l USING (b)",
+        "SELECT * FROM large WHERE b IN (SELECT b FROM zero FULL JOIN small USING (b))",
+        "SELECT * FROM large WHERE b IN (SELECT b FROM small FULL JOIN zero USING (b))",
+    ],
+)
+def test_a_name_of_using_has_not_only_the_values_of_the_first_relation(
+    db: Database, tables: Store, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """After a RIGHT or FULL JOIN it has values that the first relation lacks."""
+    tables.create_table("zero", "b BIGINT", primary_key=["b"])
+    upsert(tables, "zero", [(0,)])
+    with interpreted(spark):
+        _compare(db, monkeypatch, text)
+
+
 def test_random_joins_read_enough(
     db: Database,
     tables: Store,
