@@ -37,8 +37,8 @@ _LOCAL_LEAVES = frozenset({"LocalRelation", "OneRowRelation", "Range"})
 def known_rows(frame: DataFrame, most: int | None = None) -> list[pa.RecordBatch] | None:
     """Return the rows of a frame that reads nothing but rows that the driver has; else None.
 
-    None also of more than ``most`` rows (by default `LOCAL_ROWS`), or `LOCAL_BYTES`, and of a
-    frame of Spark Connect.
+    None also of more than ``most`` rows (by default `LOCAL_ROWS`), or `LOCAL_BYTES`, of VARIANTs
+    that are not in a relation of rows, and of a frame of Spark Connect.
     Columns go by the names ``c0`` and so on, as a frame may have several of one name. Where
     an expression fails for a row, it raises what Spark raises.
     """
@@ -50,6 +50,9 @@ def known_rows(frame: DataFrame, most: int | None = None) -> list[pa.RecordBatch
         return None
     if relation.nodeName() == "LocalRelation":
         batches = _received(frame, relation.data())
+    elif '"variant"' in frame.schema.json():
+        # Spark's toArrow fails for a VARIANT that is NULL, also inside a value.
+        return None
     else:
         plain = frame.toDF(*(f"c{index}" for index in range(len(frame.columns))))
         batches = plain.toArrow().to_batches()
