@@ -22,14 +22,16 @@ from .check import Report
 from .codec import ragged
 from .codec.memcomparable import KeyCodec
 from .codec.row import RowCodec
-from .environment import Environment, environment_of, raise_descriptor_limit
+from .disk import raise_descriptor_limit
+from .environment import Environment
+from .environments import environment_of
 from .feed.columns import CHANGE_TYPE, adds_row, feed_fields
 from .feed.feed_plan import FeedPlan, FeedSnapshot
 from .feed.planning import DEDUPLICATIONS
 from .index.layout import IndexDescription
 from .instant import iso_time, moment_of, parse_instant
 from .limited_plan import MOST_SORTED_ROWS, LimitedPlan, RowLimit, SortColumn
-from .location import local_folder
+from .location import Location, location_of
 from .log.entry import Entry, Transaction
 from .log.names import RESERVED_PREFIX, check_table_name
 from .log.proposal import NewProgress, NewTable, NewView, Proposal, Reads
@@ -51,6 +53,8 @@ from .log.view import (
 )
 from .maintenance.compaction import CompactionJob, CompactionReport
 from .maintenance.vacuum import VacuumReport
+from .notebook import html_table
+from .objects.cache import Cache, cache_of
 from .predicate.predicate import Predicate
 from .read_plan import ReadPlan
 from .replacement import (
@@ -60,13 +64,14 @@ from .replacement import (
     renamed_table,
     replacement_name,
 )
+from .restoring import restored_columns
 from .schema import arrow, cast, type_json, types
 from .schema.properties import TableProperties
 from .schema.schema import Column, KeyColumn, TableSchema
 from .segment.key import Kind, vnodes_in
 from .segment.writer import SegmentWriter
 from .snapshot import Snapshot
-from .store import Store
+from .store import DEFAULT_RETENTION, Store
 from .table.chunk import OP_COLUMN, Op
 from .table.document.change import Action as ChangeAction
 from .table.document.change import Change, check_action
@@ -85,6 +90,7 @@ from .table.value import UPSERTS
 __all__ = [
     "CHANGE_TYPE",
     "DEDUPLICATIONS",
+    "DEFAULT_RETENTION",
     "MOST_SORTED_ROWS",
     "NEVER",
     "OP_COLUMN",
@@ -92,6 +98,7 @@ __all__ = [
     "UPSERTS",
     "AggregateFunction",
     "AggregatePlan",
+    "Cache",
     "CatalogView",
     "Change",
     "ChangeAction",
@@ -109,6 +116,7 @@ __all__ = [
     "KeyColumn",
     "Kind",
     "LimitedPlan",
+    "Location",
     "MomentRange",
     "NewProgress",
     "NewTable",
@@ -149,6 +157,7 @@ __all__ = [
     "WriteTarget",
     "adds_row",
     "arrow",
+    "cache_of",
     "cast",
     "check_action",
     "check_replaceable",
@@ -160,9 +169,10 @@ __all__ = [
     "environment_of",
     "feed_fields",
     "figures",
+    "html_table",
     "is_wider",
     "iso_time",
-    "local_folder",
+    "location_of",
     "measure_name",
     "moment_of",
     "new_table",
@@ -174,6 +184,7 @@ __all__ = [
     "renamed_table",
     "replaced_tables",
     "replacement_name",
+    "restored_columns",
     "sequence_segments",
     "type_json",
     "types",

@@ -136,9 +136,7 @@ def with_columns_of(definition: TableDefinition, schema: TableSchema) -> TableDe
         column_id = ids.get(_shape_of(column), next_id)
         next_id += column_id == next_id
         columns.append(replace(column, id=column_id))
-    if [column.without_comment for column in columns] == [
-        column.without_comment for column in own.columns
-    ]:
+    if [column.as_stored for column in columns] == [column.as_stored for column in own.columns]:
         return replace(definition, schema=replace(own, columns=tuple(columns)))
     return _evolved(definition, tuple(columns), next_id)
 
@@ -220,6 +218,32 @@ def with_comment(definition: TableDefinition, name: str, comment: str | None) ->
     schema = definition.schema
     column = replace(_own_column(schema, name), comment=comment)
     return replace(definition, schema=replace(schema, columns=_with_column(definition, column)))
+
+
+def with_default(definition: TableDefinition, name: str, expression: str | None) -> TableDefinition:
+    """Return the definition with another DEFAULT of a column, None for NULL.
+
+    The schema keeps its version: rows that are stored stay as they are. SchemaError for an unknown
+    column, one of the key, or a table that merges partially; errors as of `read_default`.
+    """
+    # The parser of SQL is loaded by those who need it.
+    from .predicate.default import read_default
+
+    schema = definition.schema
+    column = _own_column(schema, name)
+    default = None if expression is None else read_default(expression, column, schema)
+    if default is not None and column in schema.key_columns:
+        raise SchemaError(
+            f"the column {column.name!r} is part of the primary key, which every row has to give: "
+            "it has no DEFAULT"
+        )
+    if default is not None and definition.properties.merge == "partial":
+        raise SchemaError(
+            f"the table {definition.name!r} has merge 'partial': a row that is written without "
+            f"the column {column.name!r} keeps its value, so there is no DEFAULT"
+        )
+    columns = _with_column(definition, replace(column, default=default))
+    return replace(definition, schema=replace(schema, columns=columns))
 
 
 def with_user_properties(

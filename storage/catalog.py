@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from .alteration import descriptions_of, with_constraint
+from .alteration import descriptions_of, with_constraint, with_default
 from .catalog_commit import ATTEMPTS, check_storable, contested_error, drop, propose
 from .epochs import Epochs
 from .errors import (
@@ -258,6 +258,7 @@ def new_table(
     sets: Sequence[str] = (),
     user_properties: Mapping[str, str | None] | None = None,
     constraints: Mapping[str, str] | None = None,
+    defaults: Mapping[str, str] | None = None,
 ) -> NewTable:
     """Return a table to be created: see `Store.create_table`.
 
@@ -283,9 +284,11 @@ def new_table(
     )
     table = NewTable(name, schema, properties, *descriptions_of(user_properties or {}))
     definition = table.definition(table_id=1, epoch=1)
+    for column, default in (defaults or {}).items():
+        definition = with_default(definition, column, default)
     for constraint, expression in (constraints or {}).items():
         definition = with_constraint(definition, constraint, expression)
-    return replace(table, constraints=definition.constraints)
+    return replace(table, schema=definition.schema, constraints=definition.constraints)
 
 
 def table_like(name: str, state: StoreState, source: str) -> NewTable:

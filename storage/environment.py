@@ -15,34 +15,25 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeVar
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
+from .disk import Content, Disk, FolderVersion
 from .errors import ClockError, FilesystemError, StorageFullError, UnknownOutcomeError
-from .location import local_folder
+
+_T = TypeVar("_T")
 
 # How far clocks of machines and file systems may differ, in microseconds.
 CLOCK_TOLERANCE = 60 * 1_000_000
 
-Content: TypeAlias = bytes | memoryview
-
-# Compared, never interpreted.
-FolderVersion: TypeAlias = tuple[int, ...]
 # Longer than the clock of any file system takes from one value to the next: a kernel's ticks every
 # few milliseconds, some file systems count whole seconds.
 FOLDER_VERSION_TICK = 2.0
-# So many files or folders are made durable at the same time.
-_SYNCS_AT_ONCE = 8
-# What one call reads at most: so much memory is allocated for every file, however small.
-_READ_BYTES = 65_536
 
 
 class Environment(Protocol):
@@ -50,9 +41,18 @@ class Environment(Protocol):
 
     ``listing_interval``: seconds after which a reader that follows the log lists its folder, even
     if single looks show no new entry: how long a stale cache of names can hide an entry.
+    ``removal_delay``: seconds for which a log entry stays after it was created, by the clock of the
+    files; 0: it may be removed at once. A reader that looked at its entry within this time need not
+    look at it again.
+    ``has_current_names``: a listing has every file that existed when it began. False where a cache
+    of names may hide one.
+    ``fills_up``: the files share a disk that may have no space left.
     """
 
     listing_interval: float
+    removal_delay: float
+    has_current_names: bool
+    fills_up: bool
 
     def location(self, name: str) -> str:
         """Return the absolute path or URI of ``name``, for messages."""
@@ -63,6 +63,30 @@ class Environment(Protocol):
     def read(self, name: str) -> bytes:
         """Return a file's content. FileNotFoundError if there is none."""
 
+    def read_all(self, names: Sequence[str]) -> list[bytes | None]:
+        """Return the contents of files, None for those that are missing; at the same time where
+        each read waits for a server.
+        """
+
+    def hold(self, name: str, size: int, digest: str) -> object:
+        """Make a segment readable at its `local_path` for as long as the returned object exists.
+
+        ``digest``: the content's hash, which is verified if the file is copied here now.
+        FileNotFoundError if there is none; CorruptionError if its content is another one.
+        """
+
+    def prefetch(self, files: Sequence[tuple[str, int, str]]) -> None:
+        """Copy segments, given as arguments of `hold`, to this machine at the same time.
+
+        Errors do not raise: the `hold` of the file will.
+        """
+
+    def drop_copy(self, name: str) -> bool:
+        """Remove this machine's copy of a file; return whether there was one to remove.
+
+        False where the file at `local_path` is the only one.
+        """
+
     def map(self, name: str) -> NDArray[np.uint8]:
         """Return a file's content, read-only, memory-mapped where that is possible.
 
@@ -71,6 +95,9 @@ class Environment(Protocol):
 
     def size(self, name: str) -> int:
         """Return a file's size in bytes. FileNotFoundError if there is none."""
+
+    def sizes(self, names: Sequence[str]) -> list[int | None]:
+        """Return the sizes of files, None for those that are missing."""
 
     def identity(self, name: str) -> tuple[int, ...]:
         """Return numbers that differ once a file is changed or replaced. FileNotFoundError."""
@@ -157,137 +184,13 @@ class SystemClock:
         return time.monotonic()
 
 
-class Disk:
-    """The system calls that `LocalEnvironment` uses, one per method, on absolute paths.
-
-    They raise OSError as the system does. A test replaces the object to make any of them fail.
-    """
-
-    def read(self, path: str) -> bytes:
-        """Return a file's content."""
-        # A third of the time of `open`: opening a store reads some twenty small files.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            parts = []
-            while part := os.read(descriptor, _READ_BYTES):
-                parts.append(part)
-            return b"".join(parts)
-        finally:
-            os.close(descriptor)
-
-    def map(self, path: str) -> NDArray[np.uint8]:
-        """Return a file's content as a read-only map, which holds no descriptor."""
-        if not os.stat(path).st_size:
-            return np.empty(0, np.uint8)
-        # Python's own mmap keeps a duplicate of the descriptor open, Arrow's does not.
-        with pa.memory_map(path) as file:
-            return np.frombuffer(file.read_buffer(), np.uint8)
-
-    def size(self, path: str) -> int:
-        """Return a file's size in bytes."""
-        return os.stat(path).st_size
-
-    def identity(self, path: str) -> tuple[int, ...]:
-        """Return a file's inode, size, and times of the last write and the last change."""
-        status = os.stat(path)
-        return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-    def modified(self, path: str) -> int:
-        """Return when a file was last written, in microseconds since 1970."""
-        return os.stat(path).st_mtime_ns // 1000
-
-    def exists(self, path: str) -> bool:
-        """Return whether there is a file or folder."""
-        # Half the time of a stat, and this is on the path of every point lookup.
-        return os.access(path, os.F_OK)
-
-    def folder_version(self, path: str) -> FolderVersion | None:
-        """Return a folder's identity and when it was last changed, by the file system's clock."""
-        status = os.stat(path)
-        # Nobody can set this time, unlike st_mtime.
-        return status.st_dev, status.st_ino, status.st_ctime_ns
-
-    def list(self, path: str) -> list[str]:
-        """Return the names in a folder."""
-        return os.listdir(path)
-
-    def make_folder(self, path: str) -> None:
-        """Create a folder."""
-        os.mkdir(path)
-
-    def write(self, path: str, parts: Iterable[Content]) -> int:
-        """Create a file that does not exist and write its content, not yet durable.
-
-        Return when, in microseconds since 1970 by the file system's clock.
-        """
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        with open(descriptor, "wb", buffering=0) as file:
-            for part in parts:
-                left = memoryview(part)
-                while left:
-                    left = left[file.write(left) :]
-            return os.fstat(descriptor).st_mtime_ns // 1000
-
-    def link(self, source: str, target: str) -> None:
-        """Give a file a second name, atomically, unless the name is taken."""
-        os.link(source, target)
-
-    def remove(self, path: str) -> None:
-        """Remove a name of a file, and the file with its last name."""
-        os.unlink(path)
-
-    def sync(self, path: str) -> None:
-        """Make the content of a file, or the names in a folder, durable."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-    def sync_all(self, paths: Sequence[str]) -> None:
-        """Make several files and folders durable, at the same time.
-
-        The error, if some of them fail, names the path of one.
-        """
-        failures: list[tuple[BaseException, str]] = []
-
-        def sync(path: str) -> None:
-            try:
-                self.sync(path)
-            except BaseException as error:
-                failures.append((error, path))
-
-        for start in range(0, len(paths), _SYNCS_AT_ONCE):
-            first, *others = paths[start : start + _SYNCS_AT_ONCE]
-            threads = []
-            for path in others:
-                # No pool: its threads would not be there in a process that was forked.
-                thread = threading.Thread(target=sync, args=(path,))
-                try:
-                    thread.start()
-                except RuntimeError:
-                    # The process may have no more threads.
-                    sync(path)
-                else:
-                    threads.append(thread)
-            sync(first)
-            for thread in threads:
-                thread.join()
-        raise_first(failures)
-
-
-def raise_first(failures: Sequence[tuple[BaseException, str]]) -> None:
-    """Raise the first of some errors; one of the system with its path as the file name."""
-    for error, path in failures:
-        if isinstance(error, OSError):
-            raise OSError(error.errno, error.strerror, path) from error
-        raise error
-
-
 class LocalEnvironment:
     """A folder of a POSIX file system with hard links. Safe between threads and processes."""
 
     listing_interval = 60.0
+    removal_delay = 0.0
+    has_current_names = False
+    fills_up = True
 
     def __init__(self, root: str, disk: Disk | None = None, clock: Clock | None = None) -> None:
         """``root``: the store's folder, which need not exist yet."""
@@ -311,6 +214,20 @@ class LocalEnvironment:
         with _ErrorConversion("read", path):
             return self._disk.read(path)
 
+    def read_all(self, names: Sequence[str]) -> list[bytes | None]:
+        """Return the contents of files, None for those that are missing."""
+        return [_or_none(self.read, name) for name in names]
+
+    def hold(self, name: str, size: int, digest: str) -> None:
+        """Do nothing: the file is at its `local_path`."""
+
+    def prefetch(self, files: Sequence[tuple[str, int, str]]) -> None:
+        """Do nothing: the files are here."""
+
+    def drop_copy(self, name: str) -> bool:
+        """Return False: there is no file but the one at its `local_path`."""
+        return False
+
     def map(self, name: str) -> NDArray[np.uint8]:
         """Return a file's content as a read-only map. FileNotFoundError if there is none."""
         path = self.location(name)
@@ -322,6 +239,10 @@ class LocalEnvironment:
         path = self.location(name)
         with _ErrorConversion("look at", path):
             return self._disk.size(path)
+
+    def sizes(self, names: Sequence[str]) -> list[int | None]:
+        """Return the sizes of files, None for those that are missing."""
+        return [_or_none(self.size, name) for name in names]
 
     def identity(self, name: str) -> tuple[int, ...]:
         """Return a file's inode, size and times. FileNotFoundError if there is none."""
@@ -382,7 +303,7 @@ class LocalEnvironment:
             with _ErrorConversion("write", temporary, missing_is_answer=False):
                 written = self._disk.write(temporary, [data])
                 if time is not None:
-                    _check_clock(path, time, written)
+                    check_clock(path, time, written)
             self._sync_all([temporary, *map(self.location, after)])
             self._link(temporary, path)
         finally:
@@ -443,17 +364,22 @@ class LocalEnvironment:
         return os.urandom(16).hex()
 
 
-def environment_of(path: str | os.PathLike[str]) -> Environment:
-    """Return the environment of the store at a user's path. OptionError as of `local_folder`."""
-    return LocalEnvironment(local_folder(path))
+def _or_none(read: Callable[[str], _T], name: str) -> _T | None:
+    try:
+        return read(name)
+    except FileNotFoundError:
+        return None
 
 
-def _check_clock(path: str, time: int, file_time: int) -> None:
+def check_clock(
+    path: str, time: int, file_time: int, clock: str = "the file system's clock"
+) -> None:
+    """Raise ClockError if a commit's time is too far ahead of the clock of its files."""
     ahead = time - file_time
     if ahead > CLOCK_TOLERANCE:
         raise ClockError(
-            f"{path}: the time of this commit is {ahead / 1_000_000:.0f} s ahead of the file "
-            "system's clock; nothing was committed: set this machine's clock, or, if it is right "
+            f"{path}: the time of this commit is {ahead / 1_000_000:.0f} s ahead of "
+            f"{clock}; nothing was committed: set this machine's clock, or, if it is right "
             "and the last commit was made by a wrong one, call Store.repair_clock() "
             "(relstate repair --clock)"
         )
@@ -524,21 +450,6 @@ def _in_doubt(path: str, but: frozenset[int] = frozenset()) -> Iterator[None]:
         raise UnknownOutcomeError(
             f"{path}: the file may or may not have been created ({error.strerror})"
         ) from error
-
-
-def descriptor_limit() -> int:
-    """Return how many files this process may have open, at most a million."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return 1_000_000 if limit == resource.RLIM_INFINITY else min(limit, 1_000_000)
-
-
-def raise_descriptor_limit(count: int) -> int:
-    """Let this process have so many files open, as far as it may; return how many it may have."""
-    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if limit != resource.RLIM_INFINITY and limit < count:
-        raised = count if most == resource.RLIM_INFINITY else min(count, most)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (raised, most))
-    return descriptor_limit()
 
 
 def after_fork(call: Callable[[], None]) -> None:

@@ -18,7 +18,8 @@ from operator import index
 
 from relstate.vnode import DEFAULT_SHARDS, MAX_VNODE_COUNT
 
-from .environment import Environment, environment_of
+from .environment import Environment
+from .environments import environment_of
 from .errors import (
     ClosedError,
     EpochNotFoundError,
@@ -183,7 +184,7 @@ class Epochs:
             appends(state)
             constraints(state)
 
-        indexes = IndexMaintenance(self.environment, proposal, self._layouts)
+        indexes = IndexMaintenance(self.log, proposal, self._layouts)
         try:
             done = commit(self.log, self.state, proposal, check, indexes)
         except UnknownOutcomeError:

@@ -1,32 +1,117 @@
 """The location of a store: what a path or URI that a user gives names.
 
-Promises: only local folders; anything else is refused in words, before a file is touched.
-Does not know: whether there is a store.
+    /data/shop  file:///data/shop                   a local folder
+    s3://bucket/shop  az://container/shop  gs://bucket/shop     a prefix in an object store
+    memory://name/shop                              a prefix in the memory of this process
+
+A location is text, so that it goes wherever a path goes: into a pickled task, a message, an option.
+The options of an object store, which may hold credentials, are beside the text and travel with it
+when it is pickled; they are in no message, no `repr` and nothing that is made of the text.
+
+Promises: anything else is refused in words, before a file is touched.
+Does not know: whether there is a store, or which options an object store has.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
+from typing import Self
 from urllib.parse import unquote
 
 from .errors import OptionError
 
+# The names under which users know an object store, and the one that a location has.
+_OBJECT_SCHEMES = {
+    "s3": "s3", "s3a": "s3", "az": "az", "azure": "az", "gs": "gs", "gcs": "gs", "memory": "memory",
+}  # fmt: skip
+_OBJECT_URI = re.compile(r"([a-z0-9]+)://([^/?#]+)((?:/.*)?)", re.DOTALL | re.IGNORECASE)
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _LOCAL_FILE = re.compile(r"(?i:file):(?://(?i:localhost)?)?(/(?:[^/].*)?)", re.DOTALL)
 
 
-def local_folder(path: str | os.PathLike[str]) -> str:
-    """Return the local folder that a user's path names: a plain path, or a URI of scheme ``file``.
+class Location(str):
+    """The text of a path or URI, with the options of the object store that it is in."""
 
-    A URI is percent-decoded. OptionError for another scheme or host, an empty path, a NUL or a
-    character that no file name has.
+    storage_options: Mapping[str, str]
+
+    def __new__(cls, text: str, storage_options: Mapping[str, str] | None = None) -> Self:
+        """``text``: a local folder, or the normal form of an object store's URI."""
+        location = super().__new__(cls, text)
+        location.storage_options = dict(storage_options or {})
+        return location
+
+    def __reduce__(self) -> tuple[object, tuple[str, dict[str, str]]]:
+        """Pickle with the options: a task opens the store on another machine."""
+        return type(self), (str(self), dict(self.storage_options))
+
+    @property
+    def is_object_store(self) -> bool:
+        """Whether it is a prefix in an object store rather than a local folder."""
+        return _OBJECT_URI.fullmatch(self) is not None
+
+    def parts(self) -> tuple[str, str, str]:
+        """Return the scheme, the bucket and the prefix in it, of an object store's location."""
+        uri = _OBJECT_URI.fullmatch(self)
+        if uri is None:
+            raise AssertionError(f"{self!r} is not in an object store")
+        return uri[1], uri[2], uri[3].strip("/")
+
+
+def location_of(
+    path: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None
+) -> Location:
+    """Return the location that a user's path names, with the options given or its own.
+
+    A URI of scheme ``file`` is percent-decoded; those of object stores are taken as they are.
+    OptionError for another scheme or host, an empty path, a NUL, a character that no file name
+    has, and options for a local folder.
     """
     text = path if isinstance(path, str) else _path_text(path)
+    options = _checked_options(storage_options)
+    if options is None:
+        options = dict(path.storage_options) if isinstance(path, Location) else {}
     _check_text(text)
+    uri = _OBJECT_URI.fullmatch(text)
+    if uri is None or uri[1].lower() not in _OBJECT_SCHEMES:
+        if options:
+            raise OptionError(
+                f"{text!r} is a local folder, and storage_options are for object stores"
+            )
+        return Location(_local_folder(text))
+    names = [name for name in uri[3].split("/") if name]
+    if {".", ".."} & {*names}:
+        raise OptionError(f"{text!r} has a part '.' or '..', which an object store takes as a name")
+    prefix = "".join(f"/{name}" for name in names)
+    return Location(f"{_OBJECT_SCHEMES[uri[1].lower()]}://{uri[2]}{prefix}", options)
+
+
+def _checked_options(options: Mapping[str, str] | None) -> dict[str, str] | None:
+    if options is None:
+        return None
+    if not isinstance(options, Mapping):
+        raise OptionError("storage_options is a dict of names and values, such as {'region': ...}")
+    return {_option_name(name): _option_text(name, value) for name, value in options.items()}
+
+
+def _option_name(name: object) -> str:
+    if not isinstance(name, str):
+        raise OptionError(f"the name of a storage option is {name!r}: give a string")
+    return name.lower()
+
+
+def _option_text(name: str, value: object) -> str:
+    if not isinstance(value, str | bool | int):
+        # Without the value, which may be a secret.
+        raise OptionError(f"storage option {name!r} has a value of type {type(value).__name__}")
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _local_folder(text: str) -> str:
     uri = _LOCAL_FILE.fullmatch(text)
     if uri is not None:
-        return local_folder(unquote(uri[1], errors="surrogateescape")) if "%" in text else uri[1]
+        return location_of(unquote(uri[1], errors="surrogateescape")) if "%" in text else uri[1]
     scheme = _SCHEME.match(text)
     if scheme is None:
         return text
@@ -35,8 +120,9 @@ def local_folder(path: str | os.PathLike[str]) -> str:
             f"{text!r} is not a file URI of this machine: write file:///absolute/path"
         )
     raise OptionError(
-        f"{text!r} has the scheme {scheme[1]!r}, and relstate stores data only in local folders: "
-        f"give a path or a file: URI (a folder of this name is './{text}')"
+        f"{text!r} has the scheme {scheme[1]!r}, and relstate stores data in local folders and at "
+        "s3://bucket/prefix, az://container/prefix, gs://bucket/prefix: give one of them (a folder "
+        f"of this name is './{text}')"
     )
 
 
@@ -52,7 +138,7 @@ def _check_text(text: str) -> None:
         except UnicodeEncodeError as error:
             what = f"contains {error.object[error.start]!r}, which is not a character of file names"
     if what is not None:
-        raise OptionError(f"the path of the store, {text!r}, {what}: name a local folder")
+        raise OptionError(f"the path of the store, {text!r}, {what}: name a folder")
 
 
 def _path_text(path: object) -> str:

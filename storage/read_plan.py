@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from relstate.vnode import VnodeMapping
 
-from .environment import Environment, environment_of
+from .environment import Environment
+from .environments import environment_of
 from .index.tableindex import IndexSource, TableIndex
 from .log.sequenced_segment import SequencedSegment
 from .log.state import StoreState
@@ -58,6 +59,13 @@ class ReadPlan:
     indexes: tuple[IndexSource, ...] = ()
     shows_expiry: bool = False
     expiry_columns: tuple[ExpiryColumn, ...] = ()
+
+    def __repr__(self) -> str:
+        columns = "all columns" if self.columns is None else ", ".join(self.columns)
+        return (
+            f"ReadPlan({self.definition.name!r} of {self.path!r} at epoch {self.epoch}: {columns}, "
+            f"{len(self.segments)} files)"
+        )
 
     @classmethod
     def of(

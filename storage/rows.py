@@ -33,6 +33,7 @@ Rows: TypeAlias = (
     | pa.Table
     | pa.RecordBatchReader
     | ArrowStream
+    | Iterator[pa.RecordBatch]
     | Sequence[Mapping[str, Any]]
     | Sequence[Row]
 )
@@ -56,14 +57,27 @@ def batches_of(rows: Rows, schema: TableSchema) -> Iterable[pa.RecordBatch]:
         return batches
     if isinstance(rows, list | tuple) and not isinstance(rows, Row):
         return _batches_of_dicts([_dict_of(row) for row in rows], schema)
+    if isinstance(rows, Iterator) and not isinstance(rows, ArrowStream):
+        return _checked(rows)
     if not isinstance(rows, ArrowStream):
         name = type(rows).__name__
         raise UsageError(
-            "rows are a pyarrow Table, RecordBatch or RecordBatchReader, a DataFrame or a result "
-            "that hands over Arrow data (pandas, polars, DuckDB), or a list of dicts, not "
+            "rows are a pyarrow Table, RecordBatch or RecordBatchReader, an iterator of "
+            "RecordBatches, a DataFrame or a result that hands over Arrow data (pandas, polars, "
+            "DuckDB), or a list of dicts, not "
             f"{name}{_ADVICE.get(name, '')}"
         )
     return _read(rows)
+
+
+def _checked(batches: Iterator[Any]) -> Iterator[pa.RecordBatch]:
+    """Yield batches. UsageError for anything else."""
+    for batch in batches:
+        if not isinstance(batch, pa.RecordBatch):
+            raise UsageError(
+                f"rows in an iterator are pyarrow RecordBatches, not {type(batch).__name__}"
+            )
+        yield batch
 
 
 def _read(rows: ArrowStream) -> Iterator[pa.RecordBatch]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .epochs import Epochs
+from .figures.html import tables_html
 from .log.state import StoreState
 from .read_plan import ReadPlan
 from .table.storagetable import StorageTable
@@ -27,6 +28,10 @@ class Snapshot:
 
     def __repr__(self) -> str:
         return f"Snapshot({self._epochs.path!r}, epoch {self.epoch})"
+
+    def _repr_html_(self) -> str:
+        """Return the tables and views as they were, with their sizes."""
+        return tables_html(self._epochs.path, self.state)
 
     @property
     def epoch(self) -> int:

@@ -17,13 +17,14 @@ import pyarrow as pa
 from relstate.vnode import DEFAULT_VNODE_COUNT
 
 from . import alteration
-from .catalog import Catalog, fields_from, new_table, table_like
+from .catalog import Catalog, fields_from, new_table, table_like, user_table
 from .check import Report, check
 from .documentwriter import DocumentWriter
-from .environment import Environment, environment_of
+from .environment import Environment
+from .environments import environment_of
 from .epochs import Epochs, epoch_number
 from .errors import DependentViewsError, OptionError, RelstateError
-from .figures import table_sizes
+from .figures.html import tables_html
 from .index.layout import IndexDescription, indexes_of
 from .instant import micros_of
 from .jobs import Jobs
@@ -35,8 +36,8 @@ from .log.view import CatalogView, ViewDefinition
 from .maintenance import compaction
 from .maintenance.compaction import CompactionReport
 from .maintenance.vacuum import VacuumReport, vacuum
-from .notebook import html_table
 from .read_plan import ReadPlan
+from .restoring import restored_columns
 from .rows import Rows
 from .schema.ddl import parse_type
 from .schema.properties import DEFAULT_TOMBSTONE_RETENTION, EncodingName, Merge
@@ -70,16 +71,19 @@ class Store:
         shards: int | None = None,
         retention: int = DEFAULT_RETENTION,
         exist_ok: bool = False,
+        storage_options: Mapping[str, str] | None = None,
         environment: Environment | None = None,
     ) -> Store:
         """Make an empty store at ``path`` and open it.
 
         ``vnode_count``: 1 to 32768, fixed for ever. ``shards``: ranges of vnodes, 16 by default.
         ``retention``: seconds for which older epochs stay readable. ``exist_ok``: open a store
-        that is there already, whatever its settings. OptionError, StoreExistsError, NotAStoreError.
+        that is there already, whatever its settings. ``storage_options``: of the object store that
+        the path is in, such as ``{"region": "eu-central-1"}``. OptionError, StoreExistsError,
+        NotAStoreError.
         """
         epochs = Epochs.create(
-            environment or environment_of(path),
+            environment or environment_of(path, storage_options),
             vnode_count=vnode_count,
             shards=shards,
             retention=retention,
@@ -88,9 +92,18 @@ class Store:
         return cls(epochs)
 
     @classmethod
-    def open(cls, path: str, *, environment: Environment | None = None) -> Store:
-        """Open the store at ``path``. StoreNotFoundError, NotAStoreError, CorruptionError."""
-        return cls(Epochs.open(environment or environment_of(path)))
+    def open(
+        cls,
+        path: str,
+        *,
+        storage_options: Mapping[str, str] | None = None,
+        environment: Environment | None = None,
+    ) -> Store:
+        """Open the store at ``path``; ``storage_options`` as of `create`.
+
+        StoreNotFoundError, NotAStoreError, CorruptionError, OptionError.
+        """
+        return cls(Epochs.open(environment or environment_of(path, storage_options)))
 
     def close(self) -> None:
         """Close the store's files; what is read or committed later raises ClosedError.
@@ -110,14 +123,7 @@ class Store:
 
     def _repr_html_(self) -> str:
         """Return the tables and views, with their sizes, as notebooks show them."""
-        state = self.state
-        rows = [
-            (size.name, size.kind, size.rows, size.stored_bytes, size.files, size.data_epoch)
-            for size in table_sizes(state)
-            if not size.is_internal
-        ]
-        headings = ("name", "kind", "rows (estimated)", "stored bytes", "files", "last change")
-        return html_table(f"{self.path}, epoch {state.epoch}", headings, rows)
+        return tables_html(self.path, self.state)
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         """Pickle by the path: the copy opens the store again, in its own process."""
@@ -181,6 +187,7 @@ class Store:
         tombstone_retention: int = DEFAULT_TOMBSTONE_RETENTION,
         user_properties: Mapping[str, str | None] | None = None,
         constraints: Mapping[str, str] | None = None,
+        defaults: Mapping[str, str] | None = None,
         nullable_key: bool = False,
         encoding: EncodingName = "row",
         packed: bool = True,
@@ -200,6 +207,7 @@ class Store:
         (seconds), ``append_only``, ``tombstone_retention`` (seconds), ``encoding``, ``packed`` and
         ``sets`` (names of columns): see `TableProperties`.
         ``constraints``: CHECK constraints by their names: see `add_constraint`.
+        ``defaults``: DEFAULT values by the names of their columns: see `set_default`.
         ``nullable_key``: key columns that are not declared NOT NULL may be NULL; NULL is one value
         of the key. Otherwise key columns are NOT NULL.
         ``or_replace``: an empty table takes the place of the one of this name, with its rows and
@@ -221,6 +229,7 @@ class Store:
             tombstone_retention=tombstone_retention,
             user_properties=user_properties,
             constraints=constraints,
+            defaults=defaults,
             nullable_key=nullable_key,
             encoding=encoding,
             packed=packed,
@@ -315,6 +324,17 @@ class Store:
         """Drop a CHECK constraint and return the epoch. SchemaError unless ``if_exists``."""
         alter = partial(alteration.without_constraint, name=name, if_exists=if_exists)
         return self._catalog.alter_table(table, "drop constraint", alter)
+
+    def set_default(self, table: str, column: str, expression: str | None) -> int:
+        """Set the value of a column in rows that are written without it, and return the epoch.
+
+        ``expression``: a constant in SQL; times without a zone are in UTC. None: NULL, as without
+        a default. Rows that are stored stay as they are. SchemaError for a column of the primary
+        key, a table that merges partially, or another type; UnsupportedExpressionError for what is
+        not a constant.
+        """
+        alter = partial(alteration.with_default, name=column, expression=expression)
+        return self._catalog.alter_table(table, "set default", alter)
 
     def comment_column(self, table: str, name: str, comment: str | None) -> int:
         """Set the comment of a column (None: remove it) and return the epoch.
@@ -507,13 +527,26 @@ class Store:
     ) -> int:
         """Upsert rows as one epoch and return it; with ``overwrite`` they replace all rows.
 
-        ``rows``: whatever hands over Arrow data (pyarrow, pandas, polars, DuckDB), or a list of
-        dicts. Of two rows of one key the later wins, or what the table's merge behaviour makes of
-        them. In a table without a primary key all of them are new rows.
+        ``rows``: whatever hands over Arrow data (pyarrow, pandas, polars, DuckDB), an iterator of
+        RecordBatches, or a list of dicts. Of two rows of one key the later wins, or what the
+        table's merge behaviour makes of them. In a table without a primary key all of them are
+        new rows.
         ``ttls``: seconds after which each row expires (int64), NULL for the table's own. The errors
         of `TableWriter.write` and `transaction.commit`.
         """
         return write_rows(self._epochs, table, rows, overwrite=overwrite, ttls=ttls)
+
+    def restore(self, table: str, epoch: int) -> int:
+        """Replace the rows of a table by those that it had at an epoch, as one epoch; return it.
+
+        Columns that came later are NULL. Rows that expire live as long again as those that are
+        written now. EpochNotFoundError, EpochExpiredError, TableNotFoundError if there was no such
+        table, SchemaError if it had a column that was dropped since; the errors of `write`.
+        """
+        then = self.at(epoch)
+        columns = restored_columns(user_table(self.state, table, "restored"), then.state)
+        batches = then.table(columns.old_table).scan(list(columns.old_names.values()))
+        return self.write(table, map(columns.restored, batches), overwrite=True)
 
     def patch(self, table: str, patches: Rows, *, ttls: pa.Array | None = None) -> int:
         """Change parts of rows of a document table as one epoch, without reading; return the epoch.

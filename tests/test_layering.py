@@ -27,6 +27,7 @@ SPARK_FOLDERS = ("connector", "package/relstate", "package/pyspark_relstate")
 # Plain Python over Arrow, tested without Spark.
 SPARKLESS = (
     "connector/figures/",
+    "connector/files/",
     "connector/redis/",
     "connector/ui/",
     "connector/views/executor/",
@@ -36,24 +37,36 @@ SPARKLESS = (
 )
 LMDB_FILE = "storage/segment/segment.py"
 # What a store is made of has one door. What the command line finds around its own process (Spark
-# starts programs by it) is no part of a store, and has another.
-ENVIRONMENT_FILE = "storage/environment.py"
-DOORS = (ENVIRONMENT_FILE, "connector/cli/surroundings.py")
+# starts programs by it) is no part of a store, and has another; so have the files that people load
+# and export.
+CHOICE_FILE = "storage/environments.py"
+# The environment of object stores keeps its copies in a local one.
+LOCAL_FILES = ("storage/environment.py", "storage/objects/environment.py")
+DOORS = (
+    "storage/disk.py",
+    "storage/environment.py",
+    "storage/objects/cache.py",
+    "storage/objects/client.py",
+    "connector/cli/surroundings.py",
+    "connector/files/row_file.py",
+)
+OBJECTS_FOLDER = "storage/objects/"
 
 # What the packages are made of, the lowest first: a file imports from its own floor or from those
 # below. A file that is in none by name is on the floor of its folder. A package's own __init__ is
 # above all of its floors.
 FLOORS = {
     "storage": (
-        "errors", "notebook", "paths", "location", "environment", "syntax", "instant", "schema",
-        "codec", "predicate", "aggregate", "log", "segment", "table", "index", "read_plan",
+        "errors", "notebook", "paths", "location", "disk", "environment", "objects", "environments",
+        "syntax", "instant", "schema", "codec", "predicate", "aggregate", "log", "segment",
+        "table", "index", "read_plan",
         "aggregate_plan", "limited_plan", "feed", "maintenance", "figures", "check", "alteration",
         "replacement", "epochs", "catalog_commit", "catalog", "view_catalog", "snapshot", "rows",
-        "writing", "documentwriter", "jobs", "store",
+        "writing", "restoring", "documentwriter", "jobs", "store",
     ),
     "connector": (
         "syntax", "", "sink", "source", "views/plan", "views/planner", "views/executor", "views",
-        "figures", "sql", "ui", "redis", "cli",
+        "figures", "files", "sql", "ui", "redis", "cli",
     ),
 }  # fmt: skip
 
@@ -140,6 +153,11 @@ def test_lmdb_is_known_to_one_file() -> None:
     assert found_in(product_sources() + program_sources(), misplaced_lmdb) == []
 
 
+def test_obstore_is_known_to_one_folder() -> None:
+    """A process with local stores only does not need it."""
+    assert found_in(product_sources(), misplaced_obstore) == []
+
+
 def test_files_clock_and_chance_have_one_door() -> None:
     """Tests can make anything fail, and an object store can stand behind the environment."""
     assert found_in(product_sources(), side_doors) == []
@@ -214,7 +232,9 @@ def test_the_public_face_is_light() -> None:
         ("side_doors", "storage/log.py", "import pyarrow as pa\npa.memory_map('x')"),
         ("chosen_environments", "storage/store.py", "from .environment import LocalEnvironment"),
         ("chosen_environments", "storage/x.py", "from . import x\nx.LocalEnvironment('y')"),
-        ("chosen_environments", "storage/environment.py", "def f(x):\n    LocalEnvironment(x)"),
+        ("chosen_environments", "storage/environments.py", "def f(x):\n    LocalEnvironment(x)"),
+        ("misplaced_obstore", "storage/log.py", "import obstore"),
+        ("misplaced_obstore", "storage/environment.py", "from obstore.store import S3Store"),
         ("bare_imports", "tests/test_x.py", "import storage"),
         ("bare_imports", "examples/x.py", "from vnode.hash import xxhash64"),
         ("bare_imports", "connector/sink.py", "import connector.source"),
@@ -238,8 +258,8 @@ def test_the_checks_see_what_they_forbid(check: str, path: str, text: str) -> No
         ("storage/segment/segment.py", "import lmdb"),
         ("storage/environment.py", "import os, time\nos.open('x'); time.time()"),
         (
-            "storage/environment.py",
-            "class LocalEnvironment:\n    pass\ndef environment_of(x):\n    LocalEnvironment(x)",
+            "storage/environments.py",
+            "def environment_of(x):\n    LocalEnvironment(x)",
         ),
         ("connector/cli/surroundings.py", "import os, subprocess\nos.environ; subprocess.run"),
         ("storage/log.py", "import os\nos.getpid(); os.fspath('x')"),
@@ -358,6 +378,12 @@ def misplaced_lmdb(source: Source) -> Iterator[Finding]:
         yield from imports_below(source, "lmdb")
 
 
+def misplaced_obstore(source: Source) -> Iterator[Finding]:
+    """Find imports of obstore outside its folder."""
+    if not source.path.startswith(OBJECTS_FOLDER):
+        yield from imports_below(source, "obstore")
+
+
 def side_doors(source: Source) -> Iterator[Finding]:
     """Find what touches files, the clock or chance outside the environment."""
     if source.path in DOORS:
@@ -375,9 +401,12 @@ def chosen_environments(source: Source) -> Iterator[Finding]:
     """Find what names `LocalEnvironment`, except in `environment_of`."""
     tree = source.tree
     allowed: set[ast.AST] = set()
-    for node in tree.body if source.path == ENVIRONMENT_FILE else ():
-        if isinstance(node, ast.FunctionDef) and node.name == "environment_of":
-            allowed = set(ast.walk(node))
+    if source.path in LOCAL_FILES:
+        return
+    for node in tree.body if source.path == CHOICE_FILE else ():
+        is_choice = isinstance(node, ast.FunctionDef) and node.name == "environment_of"
+        if is_choice or isinstance(node, ast.ImportFrom):
+            allowed |= set(ast.walk(node))
     for node in ast.walk(tree):
         names = [getattr(node, "id", None), getattr(node, "attr", None)]
         if isinstance(node, ast.ImportFrom):

@@ -17,7 +17,7 @@ lookups never loads Spark, and Spark, which imports this to list its data source
 import typing
 
 if typing.TYPE_CHECKING:
-    from relstate.connector.sql import Database, ViewStream, connect, debezium
+    from relstate.connector.sql import Database, ViewStream, ViewStreamListener, connect, debezium
     from relstate.storage import Row, Store
     from relstate.storage.errors import *  # noqa: F403
 
@@ -35,6 +35,7 @@ else:
         "Row": "relstate.storage",
         "Store": "relstate.storage",
         "ViewStream": "relstate.connector.sql",
+        "ViewStreamListener": "relstate.connector.sql",
         "connect": "relstate.connector.sql",
         "debezium": "relstate.connector.sql",
     }

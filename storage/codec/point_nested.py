@@ -27,7 +27,7 @@ import pyarrow as pa
 from relstate.vnode import struct_values
 
 from ..errors import NullValueError
-from .point_value import FixedPoint, PointValue, VariablePoint
+from .point_value import FixedPoint, PointValue, TextPoint, VariablePoint
 
 _HEADER = struct.Struct("<IB")
 
@@ -49,8 +49,9 @@ class PointBody:
             for index, codec in enumerate(codecs)
             if isinstance(codec, FixedPoint) and codec.decode is not None
         ]
+        # Texts are decoded here: another call would take longer than that.
         self._variable = [
-            (index, codec.decode)
+            (index, None if isinstance(codec, TextPoint) else codec.decode)
             for index, codec in enumerate(codecs)
             if isinstance(codec, VariablePoint)
         ]
@@ -94,7 +95,9 @@ class PointBody:
             if not position <= stop <= end:
                 raise ValueError(f"field {index} of a row does not end where its bytes do")
             if not nulls >> index & 1:
-                values[index] = decode(data, position, stop)
+                values[index] = (
+                    data[position:stop].decode() if decode is None else decode(data, position, stop)
+                )
             elif position != stop:
                 raise ValueError(f"field {index} of a row is NULL and has bytes")
             position = stop

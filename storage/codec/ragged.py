@@ -106,6 +106,8 @@ def padded(array: Bytes, width: int, filler: int = 0) -> NDArray[np.bytes_]:
     ``filler``: the byte that follows the end of a shorter row.
     """
     lengths = lengths_of(array)
+    if common_length(lengths) == width:
+        return texts_of(matrix_of(array, width))
     offsets = parts_of(array)[1]
     content = np.concatenate([content_of(array), np.zeros(width, np.uint8)])
     matrix = load_matrix(content, offsets[:-1] - offsets[0], width)
@@ -277,6 +279,15 @@ def last_of_equal(array: Bytes) -> Positions:
     return order if not repeats.any() else order[~np.append(repeats, False)]
 
 
+def first_of_equal_words(words: Sequence[NDArray[np.uint64]]) -> Positions:
+    """Return what `first_of_equal` does of rows, given all of their bytes as `prefix_words`."""
+    if not len(words[0]):
+        return np.empty(0, np.int64)
+    order = _order_by(words)
+    repeats = _repeats([word[order] for word in words])
+    return order if not repeats.any() else order[~np.append(False, repeats)]
+
+
 def _order_and_repeats(array: Bytes) -> tuple[Positions, NDArray[np.bool_]]:
     """Return the rows' order, and for each but its first whether it equals the one before."""
     if ascends(array):
@@ -356,7 +367,7 @@ def _order_by(words: Sequence[NDArray[np.uint64]]) -> Positions:
     """
     numbers = np.arange(len(words[0]), dtype=np.uint64)
     room = (len(numbers) - 1).bit_length()
-    packed, rest = _leading_bits(words, 64 - room)
+    packed, rest = leading_bits(words, 64 - room)
     packed <<= room
     packed |= numbers
     packed.sort()
@@ -376,12 +387,12 @@ def _order_by(words: Sequence[NDArray[np.uint64]]) -> Positions:
     return order
 
 
-def _leading_bits(
+def leading_bits(
     words: Sequence[NDArray[np.uint64]], capacity: int
 ) -> tuple[NDArray[np.uint64], Sequence[NDArray[np.uint64]]]:
     """Return (the first ``capacity`` bits of words in one number, words of the bits after them).
 
-    Bytes in which no two rows differ are left out.
+    Bytes in which no two rows differ are left out. Needs a row; no words remain if all bits fit.
     """
     leading, used = np.zeros(len(words[0]), np.uint64), 0
     for index, word in enumerate(words):

@@ -30,6 +30,7 @@ from ..segment.block import Block
 from ..segment.key import EXPIRES, Kind
 from ..table.encoding import Encoding, encoding_of
 from ..table.header import Headers
+from .recentkeys import RecentKeysOfTables
 
 _NO_BYTES: Bytes = pa.array([], pa.large_binary())
 
@@ -103,9 +104,13 @@ class IndexLayout:
 
 
 class IndexLayouts:
-    """The layouts of the indexes of tables, made once for each definition. Safe between threads."""
+    """The layouts of the indexes of tables, made once for each definition. Safe between threads.
+
+    ``recent_keys``: those of the tables that have indexes.
+    """
 
     def __init__(self) -> None:
+        self.recent_keys = RecentKeysOfTables()
         self._by_table: dict[int, tuple[TableDefinition, Encoding, Sequence[IndexLayout]]] = {}
 
     def of(

@@ -14,28 +14,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ..codec.ragged import Bytes, first_of_equal
-from ..environment import Environment
 from ..errors import ConflictError, StorageError, UniqueViolationError
+from ..log.log import Log
 from ..log.proposal import NO_ADDITIONS, Additions, Proposal
 from ..log.segment_record import SegmentRecord
 from ..log.sequenced_segment import SequencedSegment, sequence_segments
 from ..log.state import StoreState
 from ..log.table_definition import TableDefinition
 from ..paths import segment_path
+from ..segment import longkey
 from ..segment.block import Block
 from ..segment.key import Kind
+from ..segment.keyfilter import KeyMarks, key_hashes
+from ..segment.registry import registry
 from ..segment.writer import SegmentWriter
 from ..table.appendonly import possible_duplicates
 from ..table.encoding import Encoding, encoding_of
 from ..table.header import Headers
 from ..table.resolve import Resolver, keep_all
 from ..table.storagetable import StorageTable
+from ..table.tablefiles import span_of
 from .layout import IndexLayout, IndexLayouts
 
 # Only a few pages are read of most files: see `appendonly`.
@@ -43,20 +49,24 @@ _VERIFY = "size"
 # How often filling an index begins again because others wrote the table meanwhile.
 _ATTEMPTS_TO_FILL = 5
 _FEW_KEYS, _SAMPLE = 4096, 64
+# Of more keys the search in each file costs more than the number of files.
+_MOST_RECENT_KEYS = 16_384
 _NO_ROWS = Block.of_pairs([])
 
 
 class IndexMaintenance:
     """The additions to one proposal for the indexes of the tables that it writes."""
 
-    def __init__(self, environment: Environment, proposal: Proposal, layouts: IndexLayouts) -> None:
+    def __init__(self, log: Log, proposal: Proposal, layouts: IndexLayouts) -> None:
         self._layouts = layouts
-        self._environment = environment
+        self._log = log
+        self._environment = log.environment
         self._proposal = proposal
         self._written = sorted(proposal.written) if proposal.data_change else []
         self._basis: Any = None
         self._attempts = 0
         self._additions = NO_ADDITIONS
+        self._marks: KeyMarks | None = None
 
     def __call__(self, state: StoreState) -> Additions:
         """Return what the commit of the proposal after a state adds to it.
@@ -121,6 +131,7 @@ class IndexMaintenance:
             layouts = [layout for table in tables for layout in self._update(state, table, writer)]
             layouts += self._fill(state, writer)
             segments = writer.finish_unsynced()
+            self._note_recent_keys(segments)
             for layout in layouts:
                 if layout.index.unique:
                     stored = () if layout.encoding.table_id in based else None
@@ -142,13 +153,14 @@ class IndexMaintenance:
         table_id, rows = encoding.table_id, self._proposal.rows
         is_based = table_id in self._proposal.based_tables
         stored = () if is_based else state.segments_of(table_id)
-        before = self._table(encoding, stored)
         if rows is not None and rows.table_id == table_id:
-            old, new = _stored_entries(before, rows.keys), Block.over(rows.keys, rows.values)
+            old = self._stored_entries(state, encoding, stored, rows.keys)
+            new = Block.over(rows.keys, rows.values)
             if encoding.fold is not None and len(old):
                 new = Resolver(keep_all, encoding.fold).resolve([new, old])
             yield old, new
             return
+        before = self._table(encoding, stored)
         added = sequence_segments(self._proposal.segments, state.epoch + 1, table_id)
         after = self._table(encoding, (*added, *stored))
         for block in self._table(encoding, added).entries():
@@ -156,6 +168,52 @@ class IndexMaintenance:
             old = _stored_entries(before, keys)
             # A row that is merged with an older one is in neither the old nor the new files.
             yield old, after.get_values(keys) if encoding.fold is not None and len(old) else block
+
+    def _stored_entries(
+        self,
+        state: StoreState,
+        encoding: Encoding,
+        stored: Sequence[SequencedSegment],
+        keys: Bytes,
+    ) -> Block:
+        """Return the entries that a table's files have under the keys that the commit writes."""
+        table = self._table(encoding, stored)
+        if len(keys) > _MOST_RECENT_KEYS or longkey.has_long(keys):
+            return _stored_entries(table, keys)
+        marks = KeyMarks.of(key_hashes(keys))
+        recent_keys = self._layouts.recent_keys.take(encoding.table_id)
+        try:
+            recent_keys.follow(state, self._log.entries)
+            others = recent_keys.cover(stored, len(keys), partial(self._key_hashes, encoding))
+            is_recent = recent_keys.may_hold(marks)
+            self._marks = marks
+        finally:
+            self._layouts.recent_keys.give_back(recent_keys)
+        if is_recent.all():
+            return _stored_entries(table, keys)
+        other_files = self._table(encoding, others)
+        if not is_recent.any():
+            return _stored_entries(other_files, keys)
+        old = _stored_entries(other_files, keys.filter(pa.array(~is_recent)))
+        return Block.joined([table.get_values(keys.filter(pa.array(is_recent))), old])
+
+    def _key_hashes(
+        self, encoding: Encoding, segment: SequencedSegment
+    ) -> NDArray[np.uint64] | None:
+        """Return the hashes of the keys that a table has in a segment; None if that is unknown."""
+        file = registry.open(self._environment, segment.record, _VERIFY)
+        return file.key_hashes(span_of(segment, encoding.table_id))
+
+    def _note_recent_keys(self, segments: Sequence[SegmentRecord]) -> None:
+        """Note the keys of the rows that were written to some segments."""
+        rows, marks = self._proposal.rows, self._marks
+        if rows is None or marks is None:
+            return
+        records = [record for record in segments if record.rows(rows.table_id)]
+        if len(records) == 1:
+            recent_keys = self._layouts.recent_keys.take(rows.table_id)
+            recent_keys.add(records[0].name, marks)
+            self._layouts.recent_keys.give_back(recent_keys)
 
     def _fill(self, state: StoreState, writer: SegmentWriter) -> list[IndexLayout]:
         """Write the entries of all rows to a new index; return its layout, if there is one."""

@@ -58,7 +58,10 @@ class LogFiles:
         except FileNotFoundError:
             if self.environment.exists(""):
                 raise NotAStoreError(f"{root}: this is not a store, it has no {LOG}") from None
-            raise StoreNotFoundError(f"{root}: there is nothing here: create the store") from None
+            raise StoreNotFoundError(
+                f"{root}: there is nothing here: create the store, by relstate.create(path) or the "
+                "command relstate create"
+            ) from None
         epochs: dict[str, list[int]] = {"checkpoint": [], "entry": []}
         for file in map(parse_log_file, names):
             if file is not None:
@@ -79,6 +82,17 @@ class LogFiles:
         with suppress(FileNotFoundError):
             while True:
                 entries.append(self.entry(epoch + len(entries) + 1))
+        return entries
+
+    def consecutive_entries(self, first: int, last: int) -> list[Entry]:
+        """Return the entries of some epochs, read at once, up to the first that is missing."""
+        epochs = range(first, last + 1)
+        contents = self.environment.read_all([entry_path(epoch) for epoch in epochs])
+        entries: list[Entry] = []
+        for epoch, data in zip(epochs, contents, strict=True):
+            if data is None:
+                break
+            entries.append(decode_entry(data, epoch, self.environment.location(entry_path(epoch))))
         return entries
 
     def checkpoint(self, epoch: int) -> StoreState:

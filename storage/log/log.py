@@ -25,6 +25,11 @@ show in it; that is timed by the reader's own clock, for the file system's may b
 the folder once per interval of the environment bounds what a file system with a stale cache, or
 the entry of a dead writer (below), can hide.
 
+**The delay of removal.** Where each look is a request to a server, the environment has a delay: an
+entry is removed only when it is so much older, by the clock of the files, than the newest one. So
+within half of that time after a reader saw its own entry, a missing next entry was not removed, and
+one look is enough. A writer looks in any case (below).
+
 **Zombie writers.** A writer may sleep between looking at the log and creating its entry, while
 others commit and fold: the slot is free again, and the writer wins it. Such an entry is dead. The
 writer detects this because its epoch has an archive: nothing is removed before it is archived, so a
@@ -37,11 +42,13 @@ accepted if the one after it names it as its parent, or if it has no archive (hi
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from ..environment import FOLDER_VERSION_TICK, Environment, FolderVersion
+from ..disk import FolderVersion
+from ..environment import FOLDER_VERSION_TICK, Environment
 from ..errors import (
     CorruptionError,
     EpochExpiredError,
@@ -109,6 +116,8 @@ class Log:
         # The folder's version that was seen last, and from when on it shows every later change.
         self._last_version: tuple[FolderVersion | None, float] = (None, 0.0)
         self._watch = _Watch.of(0)
+        # The commit whose own entry was there last, and when; see "The delay of removal".
+        self._last_own: tuple[str, float] = ("", float("-inf"))
 
     # Creating
 
@@ -166,7 +175,7 @@ class Log:
         """
         for _ in range(_LOADING_ATTEMPTS):
             self._next_listing = self.environment.monotonic() + self.environment.listing_interval
-            state = self._load(self._files.listing())
+            state = self._load()
             if state is not None:
                 return state
         raise FilesystemError(
@@ -174,8 +183,10 @@ class Log:
             "attempts to read it: is the file system's view of the folder consistent?"
         )
 
-    def _load(self, listing: Listing) -> StoreState | None:
+    def _load(self) -> StoreState | None:
         """Return the newest state; None if the log was folded meanwhile."""
+        now = self.environment.monotonic()
+        listing = self._files.listing()
         if not listing.newest:
             raise NotAStoreError(
                 f"{self.environment.location('')}: its log has no entry, the creation of a store "
@@ -188,15 +199,19 @@ class Log:
             if self._files.listing().checkpoints != listing.checkpoints:
                 return None
             raise self._files.missing_file_error(start) from None
-        entries = self._files.entries_after(state.epoch)
-        if not self.environment.exists(start):
+        if self.environment.has_current_names:
+            entries = self._files.consecutive_entries(state.epoch + 1, listing.newest)
+        else:
+            entries = self._files.entries_after(state.epoch)
+        is_complete = state.epoch + len(entries) >= listing.newest
+        is_proven = self.environment.has_current_names and is_complete
+        if not is_proven and not self.environment.exists(start):
             return None
         self._check_parents(state, entries)
         self._cache.add(entries)
-        last = state.epoch + len(entries)
-        if last < listing.newest:
-            raise self._files.missing_entry_error(last + 1)
-        return fold(state, entries)
+        if not is_complete:
+            raise self._files.missing_entry_error(state.epoch + len(entries) + 1)
+        return self._seen(fold(state, entries), now)
 
     def _read_start(self, listing: Listing) -> StoreState:
         if not listing.checkpoints:
@@ -233,11 +248,33 @@ class Log:
         if watch.epoch != state.epoch:
             watch = _Watch.of(state.epoch)
         # In this order: see "The order of removal".
-        if environment.exists(watch.next_path) or not environment.exists(watch.own_path):
+        if environment.exists(watch.next_path) or not self._has_own(state, watch, now):
             return self._advance(state)
         # Gets call this: a new watch would cost as much as a look.
         self._watch = watch if watch.version == version else replace(watch, version=version)
         return state
+
+    def _has_own(self, state: StoreState, watch: _Watch, now: float) -> bool:
+        """Return whether a state's own entry is there. See "The delay of removal"."""
+        if self._was_seen(state.commit_id):
+            return True
+        if not self.environment.removal_delay:
+            return self.environment.exists(watch.own_path)
+        if self._contains(state):
+            self._seen(state, now)
+            return True
+        return False
+
+    def _seen(self, state: StoreState, now: float) -> StoreState:
+        """Remember that a state's own entry was there at a time; return the state."""
+        self._last_own = (state.commit_id, now)
+        return state
+
+    def _was_seen(self, commit_id: str) -> bool:
+        """Return whether an entry was there so lately that the next cannot have been removed."""
+        seen, time = self._last_own
+        delay = self.environment.removal_delay / 2
+        return seen == commit_id and self.environment.monotonic() - time < delay
 
     def _is_at_rest(self, version: FolderVersion | None, now: float) -> bool:
         """Return whether a version of the folder was seen for so long that a change would show.
@@ -258,6 +295,8 @@ class Log:
         A writer calls this before it adds to a log that it has not read for a while.
         CorruptionError if the log is another store's, or has lost entries that were read from it.
         """
+        if self._was_seen(state.commit_id):
+            return state
         return state if self._contains(state) else self._reload(state)
 
     def _contains(self, state: StoreState) -> bool:
@@ -271,12 +310,13 @@ class Log:
         return self._files.listing().newest == state.epoch and self._contains(state)
 
     def _advance(self, state: StoreState) -> StoreState:
+        now = self.environment.monotonic()
         entries = self._files.entries_after(state.epoch)
         if not entries or not self._contains(state):
             return self._reload(state)
         self._check_parents(state, entries)
         self._cache.add(entries)
-        return fold(state, entries)
+        return self._seen(fold(state, entries), now)
 
     def _reload(self, state: StoreState) -> StoreState:
         loaded = self.load()
@@ -333,6 +373,7 @@ class Log:
         nothing happened, for an entry that could not be read.
         """
         check_entry(entry)
+        now = self.environment.monotonic()
         doubt: UnknownOutcomeError | None = None
         try:
             path, data = entry_path(entry.epoch), encode_entry(entry)
@@ -342,8 +383,10 @@ class Log:
         except UnknownOutcomeError as error:
             doubt = error
         else:
+            # Never by `_was_seen`: its clock may have stopped while the machine was suspended.
             if self._is_alive(entry):
                 self._cache.add([entry])
+                self._last_own = (entry.commit_id, now)
                 return True
         return self._resolve_outcome(entry, doubt)
 
@@ -424,7 +467,7 @@ class Log:
         if len(listing.checkpoints) < 2:
             return
         *older, covering, _ = listing.checkpoints
-        covered = [epoch for epoch in listing.entries if epoch <= covering]
+        covered = self._old_enough(listing, covering)
         for first in sorted({block_of(epoch)[0] for epoch in covered}):
             archive_block(self.environment, first)
         for epoch in older:
@@ -433,6 +476,24 @@ class Log:
             self.environment.remove(checkpoint_path(epoch))
         for epoch in covered:
             self.environment.remove(entry_path(epoch))
+
+    def _old_enough(self, listing: Listing, covering: int) -> list[int]:
+        """Return the entries up to a covering checkpoint that the delay of removal lets go."""
+        covered = [epoch for epoch in listing.entries if epoch <= covering]
+        delay = int(self.environment.removal_delay * 1_000_000)
+        if not delay:
+            return covered
+        latest = self.environment.modified(checkpoint_path(listing.checkpoints[-1])) - delay
+        # The entries were created in the order of their epochs.
+        return covered[
+            : bisect_left(covered, latest, key=lambda epoch: self._modified(entry_path(epoch)))
+        ]
+
+    def _modified(self, path: str) -> int:
+        try:
+            return self.environment.modified(path)
+        except FileNotFoundError:
+            return 0  # another writer removed it
 
 
 def missing_segment_error(

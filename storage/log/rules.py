@@ -273,17 +273,17 @@ def check_alterable(state: StoreState, altered: AlteredTable, *, is_emptied: boo
         ]
         advice = ", which follow rows that expire whole; drop them first"
         _check_no_readers(state, table_id, followers, "made a document table", advice)
-    after = {column.id: column.without_comment for column in altered.after.schema.columns}
+    after = {column.id: column.as_stored for column in altered.after.schema.columns}
     for column in altered.before.schema.columns:
-        if after.get(column.id) != column.without_comment:
+        if after.get(column.id) != column.as_stored:
             column_readers = [view for view in readers if _uses(view, table_id, column.id)]
             action = f"altered in its column {column.name!r}"
             _check_no_readers(state, table_id, column_readers, action, "; drop them first")
 
 
 def _undescribed(definition: TableDefinition) -> TableDefinition:
-    """Return a definition without its name, its comments and its user's properties."""
-    columns = tuple(column.without_comment for column in definition.schema.columns)
+    """Return a definition without its name, comments, defaults and its user's properties."""
+    columns = tuple(column.as_stored for column in definition.schema.columns)
     schema = replace(definition.schema, columns=columns)
     return replace(definition, name="", schema=schema, comment=None, user_properties=())
 

@@ -140,8 +140,8 @@ def _append(log: Log, entry: Entry, proposal: Proposal, after: Sequence[str]) ->
 
 
 def keep_reserve(environment: Environment) -> None:
-    """Create the reserve of a store if it is missing and the disk has room for it."""
-    if not environment.exists(RESERVE):
+    """Create the reserve of a store if it is missing, and its disk has room for it."""
+    if environment.fills_up and not environment.exists(RESERVE):
         with suppress(FileExistsError, StorageError, UnknownOutcomeError):
             environment.put_if_absent(RESERVE, bytes(_RESERVE_BYTES))
 
@@ -214,8 +214,9 @@ def _check_segments(environment: Environment, state: StoreState, proposal: Propo
             f"{len(proposal.segments)} segments, but a commit takes at most {MAX_SEGMENTS}: "
             "write in fewer tasks"
         )
-    for record in proposal.segments:
-        _check_file(environment, record)
+    sizes = environment.sizes([segment_path(record.name) for record in proposal.segments])
+    for record, size in zip(proposal.segments, sizes, strict=True):
+        _check_file(environment, record, size)
         if record.name in state.segments:
             raise ConflictError(
                 f"segment {record.name} is part of epoch {state.segments[record.name].epoch} "
@@ -229,15 +230,13 @@ def _check_segments(environment: Environment, state: StoreState, proposal: Propo
             )
 
 
-def _check_file(environment: Environment, record: SegmentRecord) -> None:
+def _check_file(environment: Environment, record: SegmentRecord, size: int | None) -> None:
     path = segment_path(record.name)
-    try:
-        size = environment.size(path)
-    except FileNotFoundError:
+    if size is None:
         raise SegmentMissingError(
             f"{environment.location(path)}: this segment is to be committed, but it is not there; "
             "nothing was committed: was it vacuumed, or written on another machine's disk?"
-        ) from None
+        )
     if size != record.size:
         raise CorruptionError(
             f"{environment.location(path)}: {size} bytes, but {record.size} were written; nothing "

@@ -12,6 +12,8 @@ from typing import Any
 
 from relstate.vnode import VnodeMapping
 
+from ..notebook import html_table
+
 
 @dataclass(frozen=True, slots=True)
 class ViewInput:
@@ -287,6 +289,19 @@ class CatalogView:
 
     definition: ViewDefinition
     progress: ViewProgress
+
+    def __repr__(self) -> str:
+        query = " ".join(self.definition.query.split())
+        return (
+            f"CatalogView(view {self.view_id}, reflects epoch {self.progress.reflects}, in "
+            f"{self.definition.mapping.units} units: {query!r})"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return what the view reflects and its query, as notebooks show them."""
+        units, reflects = self.definition.mapping.units, self.progress.reflects
+        rows = [("reflects epoch", reflects), ("units", units), ("query", self.definition.query)]
+        return html_table(f"view {self.view_id}", ("what", "value"), rows)
 
     @property
     def view_id(self) -> int:

@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from ..environment import CLOCK_TOLERANCE, Environment, environment_of
+from ..environment import CLOCK_TOLERANCE, Environment
+from ..environments import environment_of
 from ..errors import (
     ConflictError,
     RelstateError,

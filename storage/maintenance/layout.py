@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple, TypeAlias
 
 from ..log.names import RESERVED_PREFIX
@@ -29,8 +29,9 @@ Cell: TypeAlias = tuple[int, int]
 SequenceNumber: TypeAlias = tuple[int, int]
 """The epoch and the rank that order the versions of a row."""
 
-# Every commit asks for the files of the tables that it wrote, and changes few of them.
-_FILES_REMEMBERED = 2048
+# Every commit asks for the files of the tables that it wrote, and changes few of them. As they are
+# asked for in one order, a cache smaller than their number would have none of them.
+_FILES_REMEMBERED = 1 << 16
 
 
 class _VisibleTable(NamedTuple):
@@ -47,7 +48,7 @@ class _VisibleTable(NamedTuple):
         return cls(definition.table_id, not properties.is_versioned, properties.packed)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class File:
     """A live segment: its sequence number, its size in bytes, and the cells of its visible rows.
 
@@ -62,12 +63,12 @@ class File:
     has_deletes: bool = False
     has_parts: bool = False
 
-    @property
+    @cached_property
     def shards(self) -> frozenset[int]:
         """The shards in which it has visible rows."""
         return frozenset(shard for _, shard in self.cells)
 
-    @property
+    @cached_property
     def is_wide(self) -> bool:
         """Whether it has visible rows in more than one shard."""
         return len(self.shards) > 1

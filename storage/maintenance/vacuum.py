@@ -192,14 +192,7 @@ def _is_older(environment: Environment, path: str, time: int) -> bool:
 
 
 def _bytes(environment: Environment, files: _Files) -> int:
-    return sum(_size(environment, path) for path in files.paths)
-
-
-def _size(environment: Environment, path: str) -> int:
-    try:
-        return environment.size(path)
-    except FileNotFoundError:
-        return 0
+    return sum(size or 0 for size in environment.sizes(files.paths))
 
 
 def _remove(environment: Environment, files: _Files) -> None:

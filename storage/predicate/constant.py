@@ -60,7 +60,7 @@ _ADVICE: dict[type[t.DataType], str] = {
     t.Date: "a date such as '2024-01-31'",
     t.Timestamp: "a timestamp such as '2024-01-31 12:00:00', with the option timeZone",
     t.TimestampNtz: "a timestamp such as TIMESTAMP_NTZ '2024-01-31 12:00:00'",
-    t.Time: "a time such as TIME '12:00:00'",
+    t.Time: "a time such as CAST('12:00:00' AS TIME)",
 }
 
 

@@ -7,7 +7,7 @@ Does not know: tables, the order of keys, bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,10 +19,23 @@ _SHOWN = 80
 
 
 class BatchShape:
-    """An Arrow schema and the names of its key columns, prepared for many batches."""
+    """An Arrow schema and the names of its key columns, prepared for many batches.
 
-    def __init__(self, schema: pa.Schema, keys: Sequence[str]) -> None:
+    ``defaults``: the values of columns that are missing, by their names; without one it is NULL.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        keys: Sequence[str],
+        defaults: Mapping[str, pa.Scalar] | None = None,
+    ) -> None:
         self._schema = schema
+        self._defaults = defaults or {}
+        # A column with a default may be missing though it is NOT NULL.
+        self._accepted = pa.schema(
+            field.with_nullable(field.nullable or field.name in self._defaults) for field in schema
+        )
         self._keys = tuple(keys)
         self._required = [index for index, field in enumerate(schema) if not field.nullable]
         self._guarded = [index for index, field in enumerate(schema) if _forbids_null(field.type)]
@@ -36,7 +49,7 @@ class BatchShape:
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return ``batch`` with exactly this schema: columns reordered, values cast exactly.
 
-        A nullable column that is missing becomes NULL, unless it is of the key.
+        A column that is missing gets its default, else NULL if it is nullable and not of the key.
         SchemaMismatchError for a column that is unknown, missing though NOT NULL, or of a type that
         has no exact cast; ValueRangeError for a value that does not fit; NullKeyError and
         NullValueError for a NULL where none may be.
@@ -54,16 +67,20 @@ class BatchShape:
     def _rearranged(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         positions = self._positions(batch.schema)
         columns = [
-            pa.nulls(batch.num_rows, target.type)
+            self._missing_values(target, batch.num_rows)
             if position is None
             else self._cast_column(batch, position, target)
             for target, position in zip(self._schema, positions, strict=True)
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
+    def _missing_values(self, target: pa.Field, rows: int) -> pa.Array:
+        default = self._defaults.get(target.name)
+        return pa.nulls(rows, target.type) if default is None else pa.repeat(default, rows)
+
     def _positions(self, schema: pa.Schema) -> Sequence[int | None]:
-        """Return the position of each column in ``schema``, None for one that becomes NULL."""
-        positions = positions_by_name(schema, self._schema)
+        """Return the position of each column in ``schema``, None for one that is missing."""
+        positions = positions_by_name(schema, self._accepted)
         for target, position in zip(self._schema, positions, strict=True):
             if position is None and target.name in self._keys:
                 raise SchemaMismatchError(

@@ -96,7 +96,10 @@ class TableProperties:
         if not self.packed and self.encoding == "row":
             raise SchemaError("packed = False needs encoding = 'document'")
         if self.sets and self.encoding == "row":
-            raise SchemaError("sets need encoding = 'document'")
+            raise SchemaError(
+                "sets need encoding = 'document': their elements are parts of the row; for a table "
+                "of rows, copy this one with CREATE TABLE … AS SELECT"
+            )
         if self.may_have_parts and (self.append_only or not self.is_plain):
             raise SchemaError(
                 "the parts of a document are replaced in the order of commits: leave out the merge "

@@ -17,8 +17,9 @@ import pyarrow as pa
 
 from ..errors import SchemaError
 from . import types as t
-from .arrow import arrow_schema
+from .arrow import arrow_schema, arrow_type
 from .batch import BatchShape
+from .default import ColumnDefault
 from .type_json import from_json, to_json
 
 # On disk: 16 bits of every value are the version of the schema it was encoded under.
@@ -38,6 +39,7 @@ class Column:
     """A column; its ``id`` counts from 1 in its table and is never used again.
 
     A ``hidden`` column is returned only by reads that name it. ``comment``: for people.
+    ``default``: its value in rows that are written without it; None is NULL.
     """
 
     id: int
@@ -46,6 +48,7 @@ class Column:
     nullable: bool = True
     hidden: bool = False
     comment: str | None = None
+    default: ColumnDefault | None = None
 
     @classmethod
     def of(cls, column_id: int, field: t.Field) -> Column:
@@ -58,24 +61,28 @@ class Column:
         return t.Field(self.name, self.type, self.nullable, self.comment)
 
     @property
-    def without_comment(self) -> Column:
-        """The column as far as its rows go."""
-        return replace(self, comment=None)
+    def as_stored(self) -> Column:
+        """The column as far as its stored rows go: without a comment and a default."""
+        return replace(self, comment=None, default=None)
 
     def to_json(self) -> dict[str, Any]:
         """Return the column as JSON values. On disk, in the log: never change a name."""
         comment = {} if self.comment is None else {"comment": self.comment}
+        default = {} if self.default is None else {"default": self.default.to_json()}
         return {
             "id": self.id,
             "name": self.name,
             "type": to_json(self.type),
             "nullable": self.nullable,
             "hidden": self.hidden,
-        } | comment
+            **comment,
+            **default,
+        }
 
     @classmethod
     def from_json(cls, item: dict[str, Any]) -> Column:
         """Return the column that `to_json` described. KeyError if a value is missing."""
+        default = item.get("default")
         return cls(
             item["id"],
             item["name"],
@@ -83,6 +90,7 @@ class Column:
             item["nullable"],
             item["hidden"],
             item.get("comment"),
+            None if default is None else ColumnDefault.from_json(default),
         )
 
 
@@ -236,9 +244,9 @@ class TableSchema:
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return ``batch`` in exactly the table's Arrow schema, its values unchanged.
 
-        Columns are found by name and cast exactly; a nullable column that is missing is NULL. A
-        batch that already has the schema is only checked for NULLs. Errors as of
-        `BatchShape.conform`.
+        Columns are found by name and cast exactly; a column that is missing has its default, or is
+        NULL if it may be. A batch that already has the schema is only checked for NULLs. Errors as
+        of `BatchShape.conform`.
         """
         return self._shape.conform(batch)
 
@@ -304,13 +312,26 @@ class TableSchema:
 
     @cached_property
     def _shape(self) -> BatchShape:
-        return BatchShape(self.arrow_schema, [column.name for column in self.key_columns])
+        keys = [column.name for column in self.key_columns]
+        return BatchShape(self.arrow_schema, keys, default_values(self.columns))
 
     @cached_property
     def _input_shape(self) -> BatchShape:
         if self.row_id is None:
             return self._shape
-        return BatchShape(arrow_schema(column.field for column in self.visible_columns), ())
+        columns = self.visible_columns
+        return BatchShape(
+            arrow_schema(column.field for column in columns), (), default_values(columns)
+        )
+
+
+def default_values(columns: Iterable[Column]) -> dict[str, pa.Scalar]:
+    """Return the defaults of columns that have one, by the names of these."""
+    return {
+        column.name: column.default.scalar(arrow_type(column.type))
+        for column in columns
+        if column.default is not None
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,6 +128,10 @@ class Decimal(DataType):
         return f"DECIMAL({self.precision},{self.scale})"
 
 
+NUMBERS = (TinyInt, SmallInt, Int, BigInt, Float, Double, Decimal)
+"""The types of numbers, for isinstance."""
+
+
 @dataclass(frozen=True, slots=True)
 class String(DataType):
     """Text, compared by its UTF-8 bytes unless another ``collation`` is named."""

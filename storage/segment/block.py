@@ -21,6 +21,9 @@ from ..codec.ragged import Buffer, Bytes, Positions, gather, load, parts_of
 # Blocks with fewer rows and bytes than small are joined to their neighbours, up to coarse ones.
 _SMALL_ROWS, _COARSE_ROWS = 8192, 32_768
 _SMALL_BYTES, _COARSE_BYTES = 512 << 10, 2 << 20
+# Where no order is asked for, so many wait to be joined to others of their buffers. To copy fewer
+# than few rows costs less than what is done once per block.
+_HELD_ROWS, _HELD_BYTES, _FEW_ROWS = 131_072, 8 << 20, 4096
 
 
 @dataclass(frozen=True)
@@ -199,7 +202,10 @@ def join_small(blocks: Iterable[Block]) -> Iterator[Block]:
 
 
 def join_small_ones(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Yield the entries of blocks in no order, small blocks joined, not only neighbours."""
+    """Yield the entries of blocks, in no order, with small blocks joined, not only neighbours.
+
+    Those of one buffer are joined without a copy; what is small even then is copied.
+    """
     group: list[Block] = []
     rows = size = 0
     for block in blocks:
@@ -209,11 +215,25 @@ def join_small_ones(blocks: Iterable[Block]) -> Iterator[Block]:
             group.append(block)
             rows += len(block)
             size += int(block.value_lengths.sum())
-            if rows >= _COARSE_ROWS or size >= _COARSE_BYTES:
-                yield Block.joined(group)
+            if rows >= _HELD_ROWS or size >= _HELD_BYTES:
+                yield from _joined_by_buffers(group)
                 group, rows, size = [], 0, 0
-    if group:
-        yield Block.joined(group)
+    yield from _joined_by_buffers(group)
+
+
+def _joined_by_buffers(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yield the entries of blocks, those of one buffer together unless they are few."""
+    by_buffers: dict[tuple[int, int], list[Block]] = {}
+    for block in blocks:
+        by_buffers.setdefault(_buffers(block), []).append(block)
+    few: list[Block] = []
+    for group in by_buffers.values():
+        if sum(map(len, group)) >= _FEW_ROWS:
+            yield Block.joined(group)
+        else:
+            few += group
+    if few:
+        yield Block.joined(few)
 
 
 def _is_small(block: Block) -> bool:

@@ -25,13 +25,14 @@ from .page import Pages
 
 _LEAVES_AT_ONCE = 512
 _BITS_PER_KEY = 16
+_BITS_PER_ADDED_KEY = 32
 _WORD = 8
 # Each key has so many bits in a word of 64: a bit is six bits of the hash, the word the others.
 _BITS, _BIT_WIDTH = 4, 6
 _MOST_BYTES = 64 << 20
 _FACTOR = np.uint64(0x9E3779B185EBCA87)
 # To look up a key takes about as long as to read the keys of so many entries for a filter.
-_ENTRIES_PER_LOOKUP = 4
+_ENTRIES_PER_LOOKUP = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class KeyMarks:
     def __len__(self) -> int:
         return len(self.words)
 
-    def take(self, indices: Positions) -> KeyMarks:
+    def take(self, indices: Positions | slice) -> KeyMarks:
         """Return the marks at some indices."""
         return KeyMarks(self.words[indices], self.bits[indices])
 
@@ -92,11 +93,7 @@ class KeyFilter:
         if not filter_memory.reserve(size):
             return None
         try:
-            hashes = [
-                _hashes(block.keys, block.key_starts, block.key_lengths)
-                for block in pages.blocks(low, high, _LEAVES_AT_ONCE)
-            ]
-            key_filter = cls(np.concatenate([np.empty(0, np.uint64), *hashes]))
+            key_filter = cls(hashes_in(pages, low, high))
             # The number of entries was an estimate.
             surplus = key_filter.nbytes - size
             if surplus > 0 and not filter_memory.reserve(surplus):
@@ -116,10 +113,31 @@ class KeyFilter:
 
     def may_hold(self, marks: KeyMarks) -> NDArray[np.bool_]:
         """Return for each key's marks whether the file may have the key."""
-        may_hold: NDArray[np.bool_] = (
-            self._words[marks.words & self._mask] & marks.bits
-        ) == marks.bits
-        return may_hold
+        return _are_set(self._words[marks.words & self._mask], marks.bits)
+
+
+class GrowingFilter:
+    """A filter of keys that are added from time to time. For one thread at a time."""
+
+    def __init__(self, capacity: int) -> None:
+        """``capacity``: for how many keys, a power of two; more of them let more others pass."""
+        self._mask = capacity * _BITS_PER_ADDED_KEY // 64 - 1
+        self._words = np.zeros(self._mask + 1, np.uint64)
+        self._room = capacity
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many keys were added as it is made for."""
+        return self._room <= 0
+
+    def add(self, marks: KeyMarks) -> None:
+        """Add some keys, whether or not they are there already."""
+        np.bitwise_or.at(self._words, marks.words & self._mask, marks.bits)
+        self._room -= len(marks)
+
+    def may_hold(self, marks: KeyMarks) -> NDArray[np.bool_]:
+        """Return for each key's marks whether the key may have been added."""
+        return _are_set(self._words[marks.words & self._mask], marks.bits)
 
 
 class SpanFilter:
@@ -150,6 +168,11 @@ class SpanFilter:
         if self.filter is None and (self._misses + count) * _ENTRIES_PER_LOOKUP >= self._entries:
             self.filter = KeyFilter.of(self._pages, self._low, self._high)
         return self.filter
+
+
+def _are_set(words: NDArray[np.uint64], bits: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    are_set: NDArray[np.bool_] = (words & bits) == bits
+    return are_set
 
 
 class FilterMemory:
@@ -186,6 +209,18 @@ after_fork(lambda: filter_memory.renew_lock())
 def _bits_for(entries: int) -> int:
     """Return the bits of a filter of some entries, a power of two."""
     return 1 << max((entries * _BITS_PER_KEY - 1).bit_length(), 6)
+
+
+def hashes_in(pages: Pages, low: bytes | None, high: bytes | None) -> NDArray[np.uint64]:
+    """Return the hashes of the keys of a file with ``low <= key < high``: see `key_hashes`.
+
+    ValueError or IndexError if the file is damaged.
+    """
+    hashes = [
+        _hashes(block.keys, block.key_starts, block.key_lengths)
+        for block in pages.blocks(low, high, _LEAVES_AT_ONCE)
+    ]
+    return np.concatenate([np.empty(0, np.uint64), *hashes])
 
 
 def key_hashes(keys: Bytes) -> NDArray[np.uint64]:

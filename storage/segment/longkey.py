@@ -39,24 +39,24 @@ from ..codec.ragged import (
 from .block import Block
 
 # On disk: never change or reuse.
-_GROUP_KEY_BYTES = 511
+GROUP_KEY_BYTES = 511
 _COUNT_BYTES, _REST_END_BYTES, _VALUE_END_BYTES = 4, 4, 8
 _REST_END, _VALUE_END = struct.Struct("<I"), struct.Struct("<Q")
 
 
 def is_long(key: bytes) -> bool:
     """Return whether a row with this full key is stored in a group."""
-    return len(key) >= _GROUP_KEY_BYTES
+    return len(key) >= GROUP_KEY_BYTES
 
 
 def has_long(keys: Bytes) -> bool:
     """Return whether any of the rows with these full keys is stored in a group."""
-    return bool((lengths_of(keys) >= _GROUP_KEY_BYTES).any())
+    return bool((lengths_of(keys) >= GROUP_KEY_BYTES).any())
 
 
 def group_key(key: bytes) -> bytes:
     """Return the key of the group that holds a row with a long full key."""
-    return key[:_GROUP_KEY_BYTES]
+    return key[:GROUP_KEY_BYTES]
 
 
 def entry_bounds(low: bytes, high: bytes | None) -> tuple[bytes, bytes | None]:
@@ -64,9 +64,9 @@ def entry_bounds(low: bytes, high: bytes | None) -> tuple[bytes, bytes | None]:
 
     A group may hold rows outside of them too: its key is only the bytes that its rows share.
     """
-    if high is not None and len(high) > _GROUP_KEY_BYTES:
+    if high is not None and len(high) > GROUP_KEY_BYTES:
         high = group_key(high) + b"\0"
-    return low[:_GROUP_KEY_BYTES], high
+    return low[:GROUP_KEY_BYTES], high
 
 
 def entry_prefixes(prefixes: Bytes) -> tuple[Bytes, NDArray[np.bool_]]:
@@ -75,11 +75,11 @@ def entry_prefixes(prefixes: Bytes) -> tuple[Bytes, NDArray[np.bool_]]:
     Where the flag is set the prefix was cut off: its entries may hold other rows too.
     """
     lengths = lengths_of(prefixes)
-    is_long = lengths > _GROUP_KEY_BYTES
+    is_long = lengths > GROUP_KEY_BYTES
     if not is_long.any():
         return prefixes, is_long
     data, offsets = parts_of(prefixes)
-    return gather(data, offsets[:-1], np.minimum(lengths, _GROUP_KEY_BYTES)), is_long
+    return gather(data, offsets[:-1], np.minimum(lengths, GROUP_KEY_BYTES)), is_long
 
 
 def row_counts(block: Block) -> Positions | None:
@@ -87,7 +87,7 @@ def row_counts(block: Block) -> Positions | None:
 
     IndexError if a group's value is damaged.
     """
-    is_group = block.key_lengths == _GROUP_KEY_BYTES
+    is_group = block.key_lengths == GROUP_KEY_BYTES
     if not is_group.any():
         return None
     counts = np.ones(len(block), np.int64)
@@ -99,7 +99,7 @@ def find(group: bytes, key: bytes) -> bytes | None:
     """Return the value of the row with the full key ``key`` in a group's value, None if absent."""
     (count,) = _REST_END.unpack_from(group)
     rests = _COUNT_BYTES + count * (_REST_END_BYTES + _VALUE_END_BYTES)
-    rest = key[_GROUP_KEY_BYTES:]
+    rest = key[GROUP_KEY_BYTES:]
     row = bisect_left(range(count), rest, key=lambda row: _rest(group, rests, row))
     if row == count or _rest(group, rests, row) != rest:
         return None
@@ -122,7 +122,7 @@ def _end(width: struct.Struct, group: bytes, ends: int, row: int) -> int:
 
 def pack(keys: Bytes, values: Bytes) -> tuple[Bytes, Bytes]:
     """Return the entries for rows with ascending full keys: rows with long keys become groups."""
-    long = lengths_of(keys) >= _GROUP_KEY_BYTES
+    long = lengths_of(keys) >= GROUP_KEY_BYTES
     if not long.any():
         return keys, values
     indices = np.flatnonzero(long)
@@ -141,10 +141,10 @@ def pack(keys: Bytes, values: Bytes) -> tuple[Bytes, Bytes]:
 def _groups(keys: Bytes, values: Bytes) -> tuple[Bytes, Bytes, Positions]:
     """Return (group keys, group values, index of each group's first row)."""
     data, offsets = parts_of(keys)
-    shared = load_matrix(data, offsets[:-1], _GROUP_KEY_BYTES)
+    shared = load_matrix(data, offsets[:-1], GROUP_KEY_BYTES)
     starts = np.flatnonzero(np.concatenate([[True], ~equal_neighbours(from_matrix(shared))]))
     bounds = np.append(starts, len(keys))
-    rests = gather(data, offsets[:-1] + _GROUP_KEY_BYTES, np.diff(offsets) - _GROUP_KEY_BYTES)
+    rests = gather(data, offsets[:-1] + GROUP_KEY_BYTES, np.diff(offsets) - GROUP_KEY_BYTES)
     parts = [
         from_matrix(np.diff(bounds).astype("<u4").view(np.uint8).reshape(-1, 4)),
         _ends(rests, bounds, "<u4"),
@@ -174,7 +174,7 @@ def unpack(block: Block) -> Block:
 
     IndexError or ValueError if a group's value is damaged.
     """
-    grouped = block.key_lengths == _GROUP_KEY_BYTES
+    grouped = block.key_lengths == GROUP_KEY_BYTES
     if not grouped.any():
         return block
     groups = np.flatnonzero(grouped)
@@ -209,7 +209,7 @@ def _rows_of(block: Block, groups: Positions) -> tuple[Positions, Bytes, Positio
     )
     if (values_at + values_size != starts + block.value_lengths[groups]).any():
         raise ValueError("a group of long keys does not end where its value ends")
-    shared = load_matrix(block.keys, block.key_starts[groups], _GROUP_KEY_BYTES)
+    shared = load_matrix(block.keys, block.key_starts[groups], GROUP_KEY_BYTES)
     rests = gather(buffer, rest_starts, rest_lengths)
     keys = concat([from_matrix(np.repeat(shared, counts, 0)), rests])
     return counts, keys, value_starts, value_lengths

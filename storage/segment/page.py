@@ -196,11 +196,11 @@ class Pages:
         return max(bisect_right(self._leaves, key, key=self._first_key) - 1, 0)
 
     def _first_key(self, page: int) -> bytes:
-        start = int(page) * self._page_size
-        pointer = int.from_bytes(self._buffer[start + 16 : start + 18].tobytes(), "little")
-        node = start + pointer
-        size = int.from_bytes(self._buffer[node + 6 : node + 8].tobytes(), "little")
-        return self._buffer[node + NODE_HEADER : node + NODE_HEADER + size].tobytes()
+        # Not with numpy: a search calls this for some pages, one by one.
+        view, start = self._buffer.data, int(page) * self._page_size
+        node = start + int.from_bytes(view[start + 16 : start + 18], "little")
+        size = int.from_bytes(view[node + 6 : node + 8], "little")
+        return bytes(view[node + NODE_HEADER : node + NODE_HEADER + size])
 
 
 def _read_meta(buffer: Buffer, page: int) -> tuple[int, ...]:

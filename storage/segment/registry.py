@@ -18,7 +18,8 @@ from contextlib import contextmanager
 import xxhash
 
 from ..codec.ragged import Buffer
-from ..environment import Environment, after_fork, descriptor_limit
+from ..disk import descriptor_limit
+from ..environment import Environment, after_fork
 from ..errors import CorruptionError, SegmentMissingError
 from ..log.segment_record import SegmentRecord
 from ..paths import segment_path
@@ -55,12 +56,24 @@ class SegmentRegistry:
         SegmentMissingError if there is no such file; CorruptionError, naming the file, if its
         size or hash is not the log's.
         """
+        try:
+            return self._held(environment, record, verify)
+        except CorruptionError:
+            # The copy on this machine may be damaged, and the file itself whole.
+            if not environment.drop_copy(segment_path(record.name)):
+                raise
+        return self._held(environment, record, verify)
+
+    def _held(self, environment: Environment, record: SegmentRecord, verify: str) -> SegmentFile:
         path = environment.local_path(segment_path(record.name))
+        known = self._open.get(path)
+        # Without the lock: it may wait for a server.
+        lease = _hold(environment, record) if known is None or known.is_damaged else None
         with self._lock:
             segment = known = self._open.get(path)
             if segment is None or segment.is_damaged:
                 self._forget_hash(segment, record)
-                segment = _open_file(environment, record, path, self._share)
+                segment = _open_file(environment, record, path, self._share, lease)
             if verify == "hash":
                 self._check_once(segment, record)
             if segment is not known:
@@ -70,6 +83,15 @@ class SegmentRegistry:
             while len(self._recent) > self._capacity:
                 self._recent.popitem(last=False)
             return segment
+
+    def prefetch(self, environment: Environment, records: Iterable[SegmentRecord]) -> None:
+        """Copy segments that are about to be read to this machine, at the same time."""
+        missing = [
+            (path, record.size, record.hash)
+            for record in records
+            if environment.local_path(path := segment_path(record.name)) not in self._open
+        ]
+        environment.prefetch(missing)
 
     def close(self, folder: str) -> None:
         """Release the segments kept open under ``folder``; those in use close when released."""
@@ -92,7 +114,10 @@ class SegmentRegistry:
     def verify(self, environment: Environment, record: SegmentRecord) -> None:
         """Verify the hash of a file, whether or not it was verified before. Errors as of `open`."""
         path = environment.local_path(segment_path(record.name))
+        environment.drop_copy(segment_path(record.name))
+        lease = _hold(environment, record)
         _check_hash(_sized(environment, record, path), record, path)
+        del lease
 
     def _check_once(self, segment: SegmentFile, record: SegmentRecord) -> None:
         key = (segment.path, record.hash)
@@ -107,12 +132,22 @@ class SegmentRegistry:
 
 
 def _open_file(
-    environment: Environment, record: SegmentRecord, path: str, share: DescriptorShare
+    environment: Environment,
+    record: SegmentRecord,
+    path: str,
+    share: DescriptorShare,
+    lease: object,
 ) -> SegmentFile:
     with _missing_file_error(path):
         # Read before the file is mapped: the hash of a file that changes between is verified again.
         identity = environment.identity(segment_path(record.name))
-    return SegmentFile(path, _sized(environment, record, path), share, identity)
+    return SegmentFile(path, _sized(environment, record, path), share, identity, lease)
+
+
+def _hold(environment: Environment, record: SegmentRecord) -> object:
+    name = segment_path(record.name)
+    with _missing_file_error(environment.location(name)):
+        return environment.hold(name, record.size, record.hash)
 
 
 def _sized(environment: Environment, record: SegmentRecord, path: str) -> Buffer:

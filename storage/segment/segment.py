@@ -26,7 +26,7 @@ from ..codec.ragged import Buffer, Bytes, Positions
 from ..errors import CorruptionError, FilesystemError
 from .block import Block
 from .key import successor
-from .keyfilter import KeyFilter, SpanFilter
+from .keyfilter import KeyFilter, SpanFilter, hashes_in
 from .page import LayoutError, Pages
 from .search import (
     KeyRanges,
@@ -101,12 +101,15 @@ class SegmentFile:
         contents: Buffer,
         share: DescriptorShare,
         identity: tuple[int, ...] = (),
+        lease: object = None,
     ) -> None:
         """``contents``: the map of the file at ``path``; ``share``: descriptors for LMDB;
-        ``identity``: that of the file, see `Environment.identity`.
+        ``identity``: that of the file, see `Environment.identity`; ``lease``: keeps the file
+        there, see `Environment.hold`.
         """
         self.path = path
         self.identity = identity
+        self._lease = lease
         self.is_damaged = False
         self.contents = contents
         self._share = share
@@ -196,6 +199,18 @@ class SegmentFile:
             return span_filter.filter
         with self._reporting_damage():
             return span_filter.for_lookups(count)
+
+    def key_hashes(self, span: tuple[bytes, bytes]) -> NDArray[np.uint64] | None:
+        """Return the hashes of the keys of a span: see `keyfilter.key_hashes`.
+
+        None if this code does not know the layout of the file's pages. CorruptionError, naming the
+        file, if a page is damaged.
+        """
+        pages = self._paged()
+        if pages is None:
+            return None
+        with self._reporting_damage():
+            return hashes_in(pages, span[0], span[1] + b"\0")
 
     def record_misses(self, span: tuple[bytes, bytes], count: int) -> None:
         """Take note that so many keys of a span were looked up that are not there."""

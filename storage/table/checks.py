@@ -25,6 +25,7 @@ from ..predicate.predicate import Predicate
 from ..schema.arrow import arrow_schema
 from ..schema.batch import BatchShape
 from ..schema.constraint import CheckConstraint
+from ..schema.schema import default_values
 from ..segment.block import Block
 from ..segment.key import Kind
 from .encoding import encoding_of
@@ -44,7 +45,11 @@ class RowChecks:
         keys = [column for column in schema.key_columns if not column.hidden]
         used = [column for column in schema.columns if column.id in ids and column not in keys]
         self._columns = [replace(column, nullable=True) for column in (*keys, *used)]
-        self._shape = BatchShape(arrow_schema(column.field for column in self._columns), ())
+        self._shape = BatchShape(
+            arrow_schema(column.field for column in self._columns),
+            (),
+            default_values(self._columns),
+        )
         self.names = [column.name for column in self._columns]
         self._violations = [
             (constraint, Predicate.from_json(constraint.condition, schema).condition.negated())
@@ -52,8 +57,9 @@ class RowChecks:
         ]
 
     def check(self, batch: pa.RecordBatch, kinds: NDArray[np.uint8] | None = None) -> None:
-        """CheckViolationError if a row makes a constraint false; a column that is missing is NULL.
+        """CheckViolationError if a row makes a constraint false.
 
+        A column that is missing has its default, or is NULL.
         ``kinds``: a `Kind` a row; deletes are not checked. The errors of `BatchShape.conform`.
         """
         own = {name.lower() for name in self.names}

@@ -23,6 +23,7 @@ from ..segment.block import Block
 from ..segment.key import Kind
 from .document.documentencoding import DocumentEncoding
 from .expiry_columns import ExpiryColumn
+from .fullkey import KeyEncoder
 from .record import Row
 from .resolve import Fold, Keep, Resolver
 from .rowencoding import RowEncoding
@@ -152,6 +153,21 @@ class Encoding(Protocol):
 
     def encode_key(self, values: Sequence[Any]) -> bytes:
         """Return the full key of the row whose primary key has these values."""
+
+    @property
+    def key_encoder(self) -> KeyEncoder | None:
+        """The quickest function from a primary key's values to (vnode, full key); None: none.
+
+        It raises `fullkey.MISFITS` for values of which `encode_key` must decide what they are.
+        """
+
+    @property
+    def plain_rows(self) -> tuple[bytes, Callable[[Sequence[Any], bytes], Row]]:
+        """(header, decode): of values under the present schema that neither expire nor delete.
+
+        ``decode`` takes a primary key's values and a value with that header, and returns the row.
+        ValueError, IndexError, struct.error or OverflowError if the bytes are not such a row.
+        """
 
     def encode_key_prefix(self, values: Sequence[Any]) -> bytes:
         """Return the bytes with which full keys begin: see `RowEncoding.encode_key_prefix`."""

@@ -148,7 +148,9 @@ class _KeySearch:
         key_filter = file.key_filter(span, len(indices))
         if key_filter is None:
             return indices
-        possible: Positions = indices[key_filter.may_hold(self._marks.take(indices))]
+        are_all = len(indices) == inside.stop - inside.start
+        marks = self._marks.take(inside if are_all else indices)
+        possible: Positions = indices[key_filter.may_hold(marks)]
         return possible
 
     @cached_property

@@ -1,12 +1,13 @@
 """Stored entries by their full keys: the newest of one key or of many, or all of one row.
 
 Promises: a lookup sees every file of the table at its epoch; a damaged file is named.
-Does not know: columns, or which rows a reader may see.
+Does not know: columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import NoReturn
 
 import numpy as np
@@ -23,8 +24,12 @@ from ..segment.segment import LOOKUP_ERRORS
 from .encoding import Encoding
 from .keysearch import all_entries, newest_entries
 from .prefixes import PrefixReader
-from .resolve import Fold, Resolver, keep_all
+from .resolve import Fold, Resolver, keep_all, keep_visible
+from .scan import Piece
 from .tablefiles import TableFiles
+
+# Blocks with fewer entries are decoded together in less time, though their bytes are copied.
+_FEW_PER_BLOCK = 4096
 
 
 class Lookup:
@@ -102,6 +107,49 @@ class Lookup:
         rows[indices] = np.arange(len(indices))
         return rows[numbers], blocks
 
+    def visible(
+        self, full_keys: Bytes, newest: Block | None, time: Callable[[], int]
+    ) -> tuple[Positions, Piece]:
+        """Return (indices, rows): the rows, visible at a time, of those keys that have one.
+
+        ``newest``: entries that hide the table's own; None: none. ``indices``: int64, ascending;
+        which key each row has.
+        """
+        rows, blocks = self._entries_of(full_keys, newest, time)
+        # One time for all blocks.
+        keeps = list(map(keep_visible(cache(time)), blocks))
+        keep = np.concatenate(keeps)
+        # The last is of the keys that have no entry.
+        positions = np.append(np.where(keep, np.cumsum(keep) - 1, -1), -1)[rows]
+        indices = np.flatnonzero(positions >= 0)
+        # Entries are decoded in the order of their keys, file by file: neighbours share pages.
+        visible = [
+            block if is_kept.all() else block.take(np.flatnonzero(is_kept))
+            for block, is_kept in zip(blocks, keeps, strict=True)
+        ]
+        if len(visible) > 1 and len(keep) < _FEW_PER_BLOCK * len(visible):
+            visible = [Block.joined(visible)]
+        order = positions[indices]
+        is_ordered = len(order) == np.count_nonzero(keep) and (np.diff(order) == 1).all()
+        piece = Piece(tuple(visible), None if is_ordered else order)
+        return indices, piece
+
+    def _entries_of(
+        self, full_keys: Bytes, newest: Block | None, time: Callable[[], int]
+    ) -> tuple[Positions, Sequence[Block]]:
+        """Return (rows, blocks) as `find`; entries in ``newest`` hide the table's own."""
+        if self._encoding.has_parts:
+            entries = self.documents(full_keys, time)
+        elif newest is None:
+            return self.find(full_keys)
+        else:
+            entries = self.values(full_keys)
+        if newest is not None:
+            is_asked = np.asarray(pc.is_in(newest.key_bytes(), value_set=full_keys))
+            # The first of equal keys is the newest.
+            entries = newest.take(np.flatnonzero(is_asked)).followed_by(entries)
+        return rows_of(full_keys, entries), [entries]
+
     def documents(self, full_keys: Bytes, time: Callable[[], int]) -> Block:
         """Return the rows under some full keys, each made of all its entries, as at a time."""
         blocks = self.stored_entries(full_keys)
@@ -113,6 +161,13 @@ class Lookup:
         resolver = self._encoding.resolver(keep_all, lambda: 0)
         distinct_keys = full_keys.take(pa.array(first_of_equal(full_keys)))
         return PrefixReader(self._files.with_spans, resolver).entries(distinct_keys)
+
+    def damaged_row_error(self, error: Exception) -> CorruptionError:
+        """Return the error for a row whose bytes cannot be decoded."""
+        return CorruptionError(
+            f"{self._environment.local_path(SEGMENTS)}: a row of table {self._encoding.table_id} "
+            f"cannot be decoded ({error}); run check to find the file"
+        )
 
     def _fail_lookup(self, full_key: bytes, error: Exception) -> NoReturn:
         """Raise CorruptionError for the file in which a lookup failed."""

@@ -32,14 +32,16 @@ from ..codec.ragged import (
     equal_neighbours,
     expand,
     first_of_equal,
+    first_of_equal_words,
     gather,
     sort_order,
 )
 from ..schema.properties import TableProperties
 from ..segment.block import Block
-from ..segment.blocksearch import find_in_block
 from ..segment.key import Kind
+from ..segment.keynumbers import key_numbers
 from .header import Headers
+from .overlap import Overlap, insertion_order
 
 Flags: TypeAlias = NDArray[np.bool_]
 Coalesce: TypeAlias = Callable[[Block, Positions, NDArray[np.uint8], Block], Bytes]
@@ -50,10 +52,6 @@ Keep: TypeAlias = Callable[[Block], Flags]
 """Says which of the entries that remain are kept."""
 
 _TABLE_BYTES = 4
-# A block is much larger than the others if it has at least so many entries for each of theirs.
-_LARGEST_PER_OTHER = 4
-# Of so few entries all are merged in less time than some of them are searched.
-_FEW_ENTRIES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,27 +116,36 @@ class Resolver:
     def _spliced(self, overlap: Overlap, *, in_order: bool) -> Window:
         """Return what is kept of one large block and a few other entries."""
         if self.fold is None:
-            merged, rest = overlap.newest(), overlap.without_older()
-        else:
-            entries = overlap.of_all_blocks()
-            merged = folded_by_key(self.fold, entries, row_keys(entries))
-            rest = overlap.alone()
-        blocks = tuple(_chosen(block, self.keep(block)) for block in (rest, merged))
+            newest = (overlap.without_older(), *overlap.newest())
+            return self._kept(newest, overlap.newest_order() if in_order else None)
+        entries = overlap.of_all_blocks()
+        merged = folded_by_key(self.fold, entries, row_keys(entries))
+        blocks = tuple(_chosen(block, self.keep(block)) for block in (overlap.alone(), merged))
         return Window(blocks, insertion_order(*blocks) if in_order else None)
 
     def _newest(self, blocks: Sequence[Block]) -> Window:
-        winners = first_of_equal(pa.concat_arrays([row_keys(block) for block in blocks]))
-        bounds = np.cumsum([0, *(len(block) for block in blocks)])
+        return self._kept(blocks, _first_of_equal_keys(blocks))
+
+    def _kept(self, blocks: Sequence[Block], order: Positions | None) -> Window:
+        """Return what is kept of some entries of some blocks.
+
+        ``order``: these entries, in key order, as positions in all blocks; None for all, if no
+        order is asked for.
+        """
+        flags = [self.keep(block) for block in blocks]
+        if order is None:
+            return Window(tuple(map(_chosen, blocks, flags)), None)
+        bounds = np.cumsum([0, *map(len, blocks)])
         is_chosen = np.zeros(bounds[-1], np.bool_)
-        is_chosen[winners] = True
-        is_chosen &= np.concatenate([self.keep(block) for block in blocks])
+        is_chosen[order] = True
+        is_chosen &= np.concatenate(flags)
         ranks = np.cumsum(is_chosen) - 1
         return Window(
             tuple(
                 _chosen(block, is_chosen[start:stop])
                 for block, (start, stop) in zip(blocks, itertools.pairwise(bounds), strict=True)
             ),
-            ranks[winners[is_chosen[winners]]],
+            ranks[order[is_chosen[order]]],
         )
 
     def _folded(self, fold: Fold, blocks: Sequence[Block]) -> Window:
@@ -149,78 +156,6 @@ class Resolver:
     def resolve(self, blocks: Sequence[Block]) -> Block:
         """Return what is kept of some blocks, as one block, unordered; they need not be sorted."""
         return Block.joined(self._merged_whole(blocks).blocks)
-
-
-@dataclass(frozen=True, slots=True)
-class Overlap:
-    """A block that is much larger than the others of its window, and where their keys are in it.
-
-    ``few``: the entries of the others, the newest first; ``keys``: theirs; ``newer``: how many of
-    them are newer than those of ``largest``. ``indices``: where their keys are in it, or would be;
-    ``is_found``: which are.
-    """
-
-    largest: Block
-    few: Block
-    keys: Bytes
-    newer: int
-    indices: Positions
-    is_found: Flags
-
-    @classmethod
-    def of(cls, blocks: Sequence[Block]) -> Overlap | None:
-        """Find the keys of the other blocks in the largest one.
-
-        None if it is not so much larger that this saves a merge of whole blocks. The blocks are the
-        newest first, and the keys of each ascend strictly.
-        """
-        number = max(range(len(blocks)), key=lambda index: len(blocks[index]))
-        largest, newer, older = blocks[number], blocks[:number], blocks[number + 1 :]
-        others = sum(map(len, blocks)) - len(largest)
-        if len(largest) < _FEW_ENTRIES or others * _LARGEST_PER_OTHER > len(largest):
-            return None
-        few = Block.joined([*newer, *older])
-        keys = few.key_bytes()
-        return cls(largest, few, keys, sum(map(len, newer)), *find_in_block(largest, keys))
-
-    def newest(self) -> Block:
-        """Return the newest of the few entries of each key, in key order.
-
-        None of a key of which the largest block has a newer one.
-        """
-        winners = first_of_equal(self.keys)
-        return self.few.take(winners[~self.is_found[winners] | (winners < self.newer)])
-
-    def without_older(self) -> Block:
-        """Return the entries of the largest block of whose keys no newer one is among the few."""
-        return _without(self.largest, self.indices[: self.newer][self.is_found[: self.newer]])
-
-    def alone(self) -> Block:
-        """Return the entries of the largest block of whose keys none is among the few."""
-        return _without(self.largest, self.indices[self.is_found])
-
-    def of_all_blocks(self) -> Block:
-        """Return all entries but those that are `alone`, the newest of a key first."""
-        members = self.largest.take(np.unique(self.indices[self.is_found]))
-        newer, older = self.few.slice(0, self.newer), self.few.slice(self.newer, len(self.few))
-        return Block.joined([newer, members, older])
-
-
-def _without(block: Block, indices: Positions) -> Block:
-    if not len(indices):
-        return block
-    stays = np.ones(len(block), np.bool_)
-    stays[indices] = False
-    return block.take(np.flatnonzero(stays))
-
-
-def insertion_order(many: Block, few: Block) -> Positions:
-    """Return the key order of the entries of two blocks, each in key order, one after another.
-
-    No key is in both. It takes least time if the second block has few entries.
-    """
-    indices, _ = find_in_block(many, few.key_bytes())
-    return np.insert(np.arange(len(many)), indices, len(many) + np.arange(len(few)))
 
 
 def folded_by_key(fold: Fold, entries: Block, keys: Bytes) -> Block:
@@ -254,6 +189,14 @@ def keep_visible(time: Callable[[], int]) -> Callable[[Block], Flags]:
         return headers.are_visible(time() if headers.have_flags else 0)
 
     return keep
+
+
+def _first_of_equal_keys(blocks: Sequence[Block]) -> Positions:
+    """Return the first entry of each key of some blocks, in key order, as positions in all."""
+    numbers = key_numbers(blocks)
+    if numbers is None:
+        return first_of_equal(pa.concat_arrays([row_keys(block) for block in blocks]))
+    return first_of_equal_words([np.concatenate(numbers)])
 
 
 def row_keys(block: Block) -> Bytes:

@@ -1,4 +1,4 @@
-"""The row encoding: one entry per row, with all of its columns in the value.
+"""The row encoding: one entry per row, with all columns that are not in its key in the value.
 
 Promises: whole batches are encoded and decoded column by column, and what the key holds is not in
 the value again. Only the columns that are read are decoded.
@@ -8,21 +8,15 @@ Does not know: files, epochs, or which of several versions is seen.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from functools import cached_property
 from operator import itemgetter
 from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from relstate.vnode import canonical_hasher, scalar_hasher, vnodes_of
-
-from ..codec.memcomparable import KeyCodec
-from ..codec.point_key import key_decoder
-from ..codec.ragged import Bytes, Positions, first_of_equal, gather
+from ..codec.ragged import Bytes, Positions, first_of_equal
 from ..errors import (
     NullKeyError,
     NullValueError,
@@ -32,26 +26,20 @@ from ..errors import (
 )
 from ..log.segment_record import TableStatistics
 from ..log.table_definition import TableDefinition
-from ..schema.arrow import arrow_schema, arrow_type
-from ..schema.batch import BatchShape
-from ..schema.schema import Column, KeyRange, TableSchema
+from ..schema.schema import Column, TableSchema
 from ..segment.block import Block
 from ..segment.key import (
-    PREFIX_BYTES,
     Kind,
-    compose,
-    prefix_of,
-    successor,
 )
 from .expiry_columns import ExpiryColumn
 from .header import EXPIRY, FIXED, NEVER, Headers
+from .keyencoding import KeyEncoding
 from .record import Row, row_type
 from .resolve import Keep, Resolver, folded_by_key
-from .scan import Bounds
 from .value import ValueEncoding
 
 
-class RowEncoding:
+class RowEncoding(KeyEncoding):
     """The row encoding of one table: see `encoding.Encoding`, whose methods these are."""
 
     has_parts = False
@@ -66,40 +54,18 @@ class RowEncoding:
 
         UnsupportedTypeError if a column's type cannot be stored. The errors of `finder` for paths.
         """
+        super().__init__(definition, vnode_count)
         schema = definition.schema
-        self.definition = definition
-        self.table_id = definition.table_id
-        self.name = definition.name
-        self.schema: TableSchema = schema
-        self.vnode_count = vnode_count
-        self._keys = KeyCodec([column.type for column in schema.key_columns], schema.primary_key)
         self._values = ValueEncoding(definition)
         self.upsert = self._values.upsert
         self.fold = self._values.fold
         self._is_known_kind = np.zeros(256, np.bool_)
         self._is_known_kind[[Kind.PUT, Kind.DELETE, self.upsert]] = True
         self._delete_value = FIXED.pack(Kind.DELETE, 0, schema.version)
-        self.key_names = [column.name for column in schema.key_columns]
         self._expiry_sources = {
             expiry.column.name: self._whole_column(expiry.path) for expiry in expiry_columns
         }
-        self._key_shape = BatchShape(
-            arrow_schema(column.field for column in schema.key_columns), self.key_names
-        )
         self._row_type = row_type([column.name for column in schema.visible_columns])
-        self._hashed = [self.key_names.index(column.name) for column in schema.distribution_columns]
-        hashed_types = [arrow_type(column.type) for column in schema.distribution_columns]
-        self._hash_one = scalar_hasher(hashed_types) if hashed_types else _no_hash
-        self._hash_key = _key_hasher(hashed_types, self._hashed, len(self.key_names))
-        self._required_keys = [
-            index for index, column in enumerate(schema.key_columns) if not column.nullable
-        ]
-        self._prefix_codecs = [
-            KeyCodec(
-                [column.type for column in schema.key_columns[:count]], schema.primary_key[:count]
-            )
-            for count in range(len(schema.primary_key) + 1)
-        ]
         self._order = _row_order(schema)
         self._arranged = _arrangement(
             [
@@ -109,68 +75,11 @@ class RowEncoding:
             ],
             len(schema.columns),
         )
-        names = [column.name for column in schema.columns]
-        self._key_indices = [names.index(name) for name in self.key_names]
         self._required = [
             index for index, column in enumerate(schema.columns) if not column.nullable
         ]
 
     # Whole batches
-
-    def vnodes(self, batch: pa.RecordBatch) -> NDArray[np.uint16]:
-        """Return the vnode of every row of a batch with the table's key columns, uint16."""
-        columns = [batch.column(column.name) for column in self.schema.distribution_columns]
-        if not columns:
-            return np.zeros(batch.num_rows, np.uint16)
-        return vnodes_of(columns, self.vnode_count)
-
-    def encode_keys(self, batch: pa.RecordBatch) -> Bytes:
-        """Return the full key of every row of a batch that has the table's key columns."""
-        return compose(self.table_id, self.vnodes(batch), self.primary_keys(batch))
-
-    def encode_prefixes(self, batch: pa.RecordBatch) -> Bytes:
-        """Return what the full keys of all rows begin with whose first key columns a batch has.
-
-        NULL is a value here. SchemaMismatchError unless these are the first columns of the primary
-        key, all of the distribution key among them; ValueRangeError for a value that does not fit.
-        """
-        count = batch.num_columns
-        names = self.key_names[:count]
-        if {name.lower() for name in batch.schema.names} != {
-            name.lower() for name in names
-        } or count <= max(self._hashed, default=0):
-            raise SchemaMismatchError(
-                f"table {self.name}: ({', '.join(batch.schema.names)}) is not a prefix of the "
-                f"primary key ({', '.join(self.key_names)}), or not all of the distribution key "
-                f"({', '.join(self.key_names[index] for index in self._hashed)}) is in it"
-            )
-        columns = [replace(column, nullable=True) for column in self.schema.key_columns[:count]]
-        fields = [column.field for column in columns]
-        rows = BatchShape(arrow_schema(fields), names).conform(batch)
-        keys = self._prefix_codecs[count].encode(rows.columns)
-        return compose(self.table_id, self.vnodes(rows), keys)
-
-    def encode_ranges(
-        self, lows: pa.Array, highs: pa.Array, vnodes: NDArray[np.int64]
-    ) -> tuple[Bytes, Bytes]:
-        """Return (lows, highs) of full keys: ``lows[i]`` to ``highs[i]`` in each of some vnodes.
-
-        They bound the first key column, and have its type; NULL is no bound.
-        """
-        owners = np.repeat(vnodes.astype(np.uint16), len(lows))
-        indices = pa.array(np.tile(np.arange(len(lows)), len(vnodes)))
-        low_keys, high_keys = (
-            compose(self.table_id, owners, self._bounds_of(values).take(indices))
-            for values in (lows, highs)
-        )
-        return low_keys, high_keys
-
-    def _bounds_of(self, values: pa.Array) -> Bytes:
-        """Return values of the first key column as the first bytes of primary keys; NULL: none."""
-        keys = self._prefix_codecs[1].encode([values])
-        if not values.null_count:
-            return keys
-        return pc.if_else(values.is_null(), pa.scalar(b"", pa.large_binary()), keys)
 
     def encode(
         self,
@@ -223,13 +132,6 @@ class RowEncoding:
         """
         keys = self.conform_keys(batch)
         return self.encode_keys(keys), self._values.encode_deletes(batch, expiries)
-
-    def conform_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the primary key's columns of a batch, in the key's order and exact types."""
-        key_names = {name.lower() for name in self.key_names}
-        names = [name.lower() for name in batch.schema.names]
-        indices = [index for index, name in enumerate(names) if name in key_names]
-        return self._key_shape.conform(batch.select(indices))
 
     def decode(self, block: Block, columns: Sequence[Column]) -> pa.RecordBatch:
         """Return some columns of the rows of a block as a batch, in its order.
@@ -312,15 +214,6 @@ class RowEncoding:
         """
         return self._values.encode(self.decode(block, self.schema.columns))
 
-    def _decode_keys(self, block: Block) -> list[pa.Array]:
-        starts = block.key_starts + PREFIX_BYTES
-        lengths = block.key_lengths - PREFIX_BYTES
-        return self._keys.decode(gather(block.keys, starts, lengths))
-
-    def primary_keys(self, batch: pa.RecordBatch) -> Bytes:
-        """Return the primary keys of a batch that has its columns, as bytes that compare alike."""
-        return self._keys.encode([batch.column(name) for name in self.key_names])
-
     # Several entries of one row
 
     def may_divide(self, statistics: TableStatistics) -> bool:
@@ -362,101 +255,7 @@ class RowEncoding:
         """Return the visible columns of a row, given its key and all other columns."""
         return self._row_type(self._arranged((*key, *columns)))
 
-    # Ranges of keys
-
-    def vnode_bounds(self, vnodes: range) -> Bounds:
-        """Return the bounds of the full keys of a range of vnodes."""
-        return prefix_of(self.table_id, vnodes.start), prefix_of(self.table_id, vnodes.stop)
-
-    def vnode_of_range(self, keys: KeyRange) -> int | None:
-        """Return the vnode of all rows of a range; None if they may have several."""
-        if keys.distribution is not None:
-            return self._hash_one(keys.distribution) % self.vnode_count
-        if len(keys.prefix) <= max(self._hashed, default=-1):
-            return None
-        return self._vnode_of(keys.prefix)
-
-    def key_bounds(self, keys: KeyRange) -> Bounds:
-        """Return the bounds of the primary keys of a range."""
-        prefix = self._encode_prefix(keys.prefix)
-        low, high = prefix, successor(prefix)
-        if keys.start:
-            start = self._encode_prefix(keys.start)
-            low = max(low, _beyond(start) if keys.after_start else start)
-        if keys.stop:
-            stop = self._encode_prefix(keys.stop)
-            stop = _beyond(stop) if keys.with_stop else stop
-            high = stop if high is None else min(high, stop)
-        return low, high
-
-    def _encode_prefix(self, values: Sequence[Any]) -> bytes:
-        if len(values) > len(self.key_names):
-            raise SchemaMismatchError(
-                f"table {self.name}: {len(values)} values where the primary key has "
-                f"{len(self.key_names)}, {', '.join(self.key_names)}"
-            )
-        return self._prefix_codecs[len(values)].encode_key(values) if values else b""
-
     # One row
-
-    def encode_key(self, values: Sequence[Any]) -> bytes:
-        """Return the full key of the row whose primary key has these values.
-
-        SchemaMismatchError for too few or many values or one of another type, ValueRangeError for
-        one that does not fit, NullKeyError for None in a column that is NOT NULL.
-        """
-        # First, because this finds values that are not of the key's types.
-        forms = self._keys.canonical(values)
-        if None in values and any(values[index] is None for index in self._required_keys):
-            raise NullKeyError(
-                f"table {self.name}: a primary key ({', '.join(self.key_names)}) holds no NULL; "
-                f"found {tuple(values)!r}"
-            )
-        vnode = self._hash_key(forms) % self.vnode_count
-        return prefix_of(self.table_id, vnode) + self._keys.encode_canonical(forms)
-
-    def encode_key_prefix(self, values: Sequence[Any]) -> bytes:
-        """Return the bytes that the full keys of rows begin with whose first key values these are.
-
-        The columns of the distribution key are among the first ones; None is a value. Errors as of
-        `encode_key`.
-        """
-        codec = self._prefix_codecs[len(values)]
-        forms = codec.canonical(values)
-        vnode = self._hash_forms([forms[index] for index in self._hashed]) % self.vnode_count
-        return prefix_of(self.table_id, vnode) + codec.encode_canonical(forms)
-
-    def locate(self, primary_key: bytes) -> tuple[list[Any], bytes]:
-        """Return (values, full key) of a primary key given as its bytes.
-
-        ValueError, IndexError or struct.error if the bytes are not such a key.
-        """
-        values = self._decode_key(primary_key)
-        vnode = self._hash_key(self._keys.canonical(values)) % self.vnode_count
-        return values, prefix_of(self.table_id, vnode) + primary_key
-
-    def decode_key(self, full_key: bytes) -> list[Any]:
-        """Return the primary key's values of a full key.
-
-        ValueError, IndexError or struct.error if the bytes are not such a key.
-        """
-        return self._decode_key(full_key[PREFIX_BYTES:])
-
-    @cached_property
-    def _hash_forms(self) -> Callable[[Sequence[Any]], int]:
-        types = [arrow_type(column.type) for column in self.schema.distribution_columns]
-        return canonical_hasher(types) if types else _no_hash
-
-    @cached_property
-    def _decode_key(self) -> Callable[[bytes], list[Any]]:
-        types = [column.type for column in self.schema.key_columns]
-        return key_decoder(self._keys, types, self.schema.primary_key)
-
-    def _vnode_of(self, values: Sequence[Any]) -> int:
-        try:
-            return self._hash_one([values[index] for index in self._hashed]) % self.vnode_count
-        except ValueError as error:
-            raise SchemaMismatchError(f"table {self.name}: not a key: {error}") from error
 
     def encode_row(self, values: Sequence[Any]) -> bytes:
         """Return the value (a put) of a row with these values, in the order of the columns.
@@ -484,16 +283,17 @@ class RowEncoding:
         """Return the value that deletes a row."""
         return self._delete_value
 
-    def key_of(self, values: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the primary key's values of a row, in the key's order."""
-        return tuple(values[index] for index in self._key_indices)
+    @cached_property
+    def plain_rows(self) -> tuple[bytes, Callable[[Sequence[Any], bytes], Row]]:
+        """What decodes the usual values: see `Encoding.plain_rows`."""
+        make_row, arrange = self._row_type, self._arranged
+        header, decode_fields = self._values.header, self._values.decode_fields
+        start = len(header)
 
-    def describe(self, full_key: bytes) -> str:
-        """Return the table and the primary key of a full key, for an error's message."""
-        primary = pa.array([full_key[PREFIX_BYTES:]], pa.large_binary())
-        values = [column[0].as_py() for column in self._keys.decode(primary)]
-        named = ", ".join(map("{}={!r}".format, self.key_names, values))
-        return f"table {self.name}, row {named}"
+        def decode(key: Sequence[Any], value: bytes) -> Row:
+            return make_row(arrange((*key, *decode_fields(value, start, len(value)))))
+
+        return header, decode
 
     def decode_row(self, key: Sequence[Any], value: bytes) -> Row | None:
         """Return the row with a primary key and a stored value; None if the value is a delete.
@@ -502,14 +302,6 @@ class RowEncoding:
         """
         body = self._values.decode_row(value)
         return None if body is None else self._row_of(key, body)
-
-
-def _beyond(prefix: bytes) -> bytes:
-    """Return the least bytes above all keys that begin with ``prefix``, which is not empty."""
-    above = successor(prefix)
-    # At least one byte is not 0xff: the tag of a value, inverted or not.
-    assert above is not None
-    return above
 
 
 def _taken(expiries: Positions | None, rows: Positions) -> Positions | None:
@@ -538,20 +330,3 @@ def _arrangement(
         (index,) = indices
         return lambda values: (values[index],)
     return itemgetter(*indices)
-
-
-def _key_hasher(
-    types: Sequence[pa.DataType], indices: Sequence[int], count: int
-) -> Callable[[Sequence[Any]], int]:
-    """Return the hash of a key of ``count`` canonical forms by the ones at ``indices``."""
-    if not types:
-        return _no_hash
-    hash_forms = canonical_hasher(types)
-    if list(indices) == list(range(count)):
-        return hash_forms
-    return lambda forms: hash_forms([forms[index] for index in indices])
-
-
-def _no_hash(values: Sequence[Any]) -> int:
-    """Return the hash of rows of a table without a distribution key."""
-    return 0

@@ -9,35 +9,30 @@ The split of state table, mem table and storage table is RisingWave's.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..codec.ragged import Bytes, Positions
 from ..environment import Environment
-from ..errors import CorruptionError, SchemaMismatchError
+from ..errors import SchemaMismatchError
 from ..log.sequenced_segment import SequencedSegment
 from ..log.table_definition import TableDefinition
-from ..paths import SEGMENTS
 from ..predicate.predicate import Predicate
 from ..schema.schema import EVERY_KEY, Column, KeyRange, name_list
-from ..segment import longkey
 from ..segment.block import Block
 from . import conditional
 from .conditional import Reading
-from .document.point import ManyPartsError
 from .encoding import Encoding
-from .expiry import first_absence
-from .header import EXPIRY, expiry_of, is_delete
-from .lookup import Lookup, rows_of
+from .header import EXPIRY
+from .lookup import Lookup
+from .pointget import point_get
+from .pointreader import PointReader
 from .prefixes import PrefixReader
 from .pruning import (
     check_vnodes,
@@ -50,8 +45,6 @@ from .secondary import IndexMatches, SecondaryIndex, TableIndexes
 from .tablefiles import TableFiles
 
 _LEAVES_OF_KEYS = 512
-# Blocks with fewer entries are decoded together in less time, though their bytes are copied.
-_FEW_PER_BLOCK = 4096
 # Ranges that are searched at once, and about the most rows that are then in memory.
 _RANGES_AT_ONCE = _ROWS_AT_ONCE = 262_144
 
@@ -80,6 +73,8 @@ class StorageTable:
         self._time = time
         self._files = TableFiles(environment, segments, encoding, verify, epoch)
         self._lookup = Lookup(environment, encoding, self._files)
+        self._points = PointReader(encoding, self._files, self._lookup, time)
+        self._point_get = point_get(encoding, self._files, self._points.get)
 
     def reads(
         self,
@@ -132,38 +127,23 @@ class StorageTable:
 
     def get(self, key: Sequence[Any]) -> Row | None:
         """Return the row with these primary key values, in the key's order; None if none."""
-        return self.get_at(key, self.encoding.encode_key(key))
+        return self._point_get(key)
 
     def get_at(self, key: Sequence[Any], full_key: bytes) -> Row | None:
         """Return the row with a primary key, which is also given as a full key; None if none."""
-        if self.encoding.has_parts:
-            return self._get_document(key, full_key)
-        value = self._lookup.value(full_key)
-        if value is None or (value[1] and expiry_of(value) <= self._time()):
-            return None
-        try:
-            return self.encoding.decode_row(key, value)
-        except (ValueError, IndexError, struct.error) as error:
-            raise self._damaged_row_error(error) from error
+        return self._points.get_at(key, full_key)
 
     def get_value(self, full_key: bytes) -> bytes | None:
         """Return the value under a full key, a delete or expired row included; None if none."""
         return self._lookup.value(full_key)
 
-    def _get_document(self, key: Sequence[Any], full_key: bytes) -> Row | None:
-        """Return the row with a primary key, made of all its entries; None if there is none."""
-        files = self._lookup.row_entries(full_key)
-        if not files:
-            return None
-        try:
-            if not any(longkey.is_long(pair[0]) for pairs in files for pair in pairs):
-                with suppress(ManyPartsError):
-                    return self.encoding.decode_entries(key, files, self._time)
-            rows = self._lookup.documents(pa.array([full_key], pa.large_binary()), self._time)
-            value = rows.value_bytes()[0].as_py() if len(rows) else None
-            return None if value is None else self.encoding.decode_row(key, value)
-        except (ValueError, IndexError, struct.error) as error:
-            raise self._damaged_row_error(error) from error
+    def prefix_entries(self, full_prefix: bytes) -> list[tuple[bytes, bytes]]:
+        """Return the visible (full key, value) below a prefix: see `PointReader`."""
+        return self._points.prefix_entries(full_prefix)
+
+    def seconds_left(self, key: Sequence[Any], path: Sequence[Any]) -> float | None:
+        """Return after how many seconds a row, or a part, is gone: see `PointReader`."""
+        return self._points.seconds_left(key, path)
 
     def get_by(
         self, index: str, values: Sequence[Any], columns: Sequence[str] | None = None
@@ -181,33 +161,6 @@ class StorageTable:
                     f"{', '.join(names)} were named; read it with scan"
                 )
         return conditional.get_by(self, index, values, names)
-
-    def prefix_entries(self, full_prefix: bytes) -> list[tuple[bytes, bytes]]:
-        """Return the visible (full key, value) below a prefix of full keys, in key order.
-
-        The prefix determines the vnode. Meant for a few rows, in a table that merges none.
-        """
-        prefix = longkey.group_key(full_prefix)
-        getters = self._files.prefix_getters(full_prefix)
-        if len(getters) == 1:
-            pairs = getters[0](prefix)
-        else:
-            newest: dict[bytes, bytes] = {}
-            for pairs_after in reversed(getters):
-                newest.update(pairs_after(prefix))
-            pairs = sorted(newest.items())
-        entries: list[tuple[bytes, bytes]] = []
-        for pair in pairs:
-            key, value = pair
-            if longkey.is_long(key):
-                return self._long_prefix_entries(full_prefix)
-            if not is_delete(value) and not (value[1] and expiry_of(value) <= self._time()):
-                entries.append(pair)
-        return entries
-
-    def _long_prefix_entries(self, full_prefix: bytes) -> list[tuple[bytes, bytes]]:
-        _, rows = self._prefix_reader.prefix_scan(pa.array([full_prefix], pa.large_binary()))
-        return list(zip(rows.key_bytes().to_pylist(), rows.value_bytes().to_pylist(), strict=True))
 
     def get_rows(
         self, keys: pa.RecordBatch, columns: Sequence[str] | None = None
@@ -306,40 +259,8 @@ class StorageTable:
     ) -> tuple[Positions, pa.RecordBatch]:
         """Return (indices, rows) as `get_rows`; entries in ``newest`` hide the table's own."""
         read_columns = self.columns(columns)
-        rows, blocks = self._entries_of(full_keys, newest)
-        # One time for all blocks.
-        keeps = list(map(keep_visible(cache(self._time)), blocks))
-        keep = np.concatenate(keeps)
-        # The last is of the keys that have no entry.
-        positions = np.append(np.where(keep, np.cumsum(keep) - 1, -1), -1)[rows]
-        indices = np.flatnonzero(positions >= 0)
-        # Entries are decoded in the order of their keys, file by file: neighbours share pages.
-        visible = [
-            block if is_kept.all() else block.take(np.flatnonzero(is_kept))
-            for block, is_kept in zip(blocks, keeps, strict=True)
-        ]
-        if len(visible) > 1 and len(keep) < _FEW_PER_BLOCK * len(visible):
-            visible = [Block.joined(visible)]
-        order = positions[indices]
-        is_ordered = len(order) == np.count_nonzero(keep) and (np.diff(order) == 1).all()
-        piece = Piece(tuple(visible), None if is_ordered else order)
+        indices, piece = self._lookup.visible(full_keys, newest, self._time)
         return indices, self._decode(piece, read_columns)
-
-    def _entries_of(
-        self, full_keys: Bytes, newest: Block | None
-    ) -> tuple[Positions, Sequence[Block]]:
-        """Return (rows, blocks) as `Lookup.find`; entries in ``newest`` hide the table's own."""
-        if self.encoding.has_parts:
-            entries = self._lookup.documents(full_keys, self._time)
-        elif newest is None:
-            return self._lookup.find(full_keys)
-        else:
-            entries = self._lookup.values(full_keys)
-        if newest is not None:
-            is_asked = np.asarray(pc.is_in(newest.key_bytes(), value_set=full_keys))
-            # The first of equal keys is the newest.
-            entries = newest.take(np.flatnonzero(is_asked)).followed_by(entries)
-        return rows_of(full_keys, entries), [entries]
 
     def get_values(self, full_keys: Bytes) -> Block:
         """Return the newest entries, deletes included, of those full keys that have one."""
@@ -348,25 +269,6 @@ class StorageTable:
     def stored_entries(self, full_keys: Bytes) -> list[Block]:
         """Return all entries of the rows of some keys: see `Lookup.stored_entries`."""
         return self._lookup.stored_entries(full_keys)
-
-    def seconds_left(self, key: Sequence[Any], path: Sequence[Any]) -> float | None:
-        """Return after how many seconds a row, or what is at a path in it, is gone.
-
-        None if it does not expire, or is not there. ``path``: see `Targets.locate`; empty for the
-        row.
-        """
-        find = self.encoding.finder(path) if path else None
-        full_keys = pa.array([self.encoding.encode_key(key)], pa.large_binary())
-        blocks = self._prefix_reader.entries(full_keys)
-
-        def is_there(time: int) -> bool:
-            resolver = self.encoding.resolver(keep_visible(lambda: time), lambda: time)
-            rows = resolver.resolve(blocks)
-            return len(rows) > 0 and (find is None or find(rows))
-
-        now = self._time()
-        absent = first_absence(blocks, is_there, now) if blocks else None
-        return None if absent is None else (absent - now) / 1_000_000
 
     # Scans
 
@@ -587,15 +489,9 @@ class StorageTable:
         try:
             batches = [self.encoding.decode(block, columns) for block in piece.blocks]
         except (ValueError, IndexError) as error:
-            raise self._damaged_row_error(error) from error
+            raise self._lookup.damaged_row_error(error) from error
         batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
         return batch if piece.order is None else batch.take(pa.array(piece.order))
-
-    def _damaged_row_error(self, error: Exception) -> CorruptionError:
-        return CorruptionError(
-            f"{self._environment.local_path(SEGMENTS)}: a row of table {self.encoding.table_id} "
-            f"cannot be decoded ({error}); run check to find the file"
-        )
 
 
 def _block_source(block: Block, bounds: Bounds, leaves: int, descending: bool) -> Iterator[Block]:

@@ -121,7 +121,11 @@ def _high(bounds: Bounds) -> bytes:
 
 
 class TableFiles:
-    """The files of a table. Safe between threads; it holds them open while it lives."""
+    """The files of a table. Safe between threads; it holds them open while it lives.
+
+    ``getters_by_vnode``: what `getters` returns for the keys of each vnode; None until it is called
+    and after `close`.
+    """
 
     def __init__(
         self,
@@ -140,7 +144,7 @@ class TableFiles:
         self._verify = verify
         self._epoch = epoch
         self._open_files: tuple[SegmentFile, ...] | None = None
-        self._getters_by_vnode: Sequence[tuple[Getter, ...]] | None = None
+        self.getters_by_vnode: Sequence[tuple[Getter, ...]] | None = None
         self._prefix_getters: Sequence[tuple[PrefixGetter, ...]] | None = None
 
     @property
@@ -152,7 +156,8 @@ class TableFiles:
         # Another thread that has met damage may reset both attributes at any time.
         files = self._open_files
         if files is None or any(file.is_damaged for file in files):
-            self._getters_by_vnode = self._prefix_getters = None
+            self.getters_by_vnode = self._prefix_getters = None
+            registry.prefetch(self._environment, (segment.record for segment in self.segments))
             try:
                 files = self._open_files = tuple(
                     registry.open(self._environment, segment.record, self._verify)
@@ -166,7 +171,7 @@ class TableFiles:
 
     def close(self) -> None:
         """Release the files; the next use opens them again. For a read that has met damage."""
-        self._open_files = self._getters_by_vnode = self._prefix_getters = None
+        self._open_files = self.getters_by_vnode = self._prefix_getters = None
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -182,11 +187,11 @@ class TableFiles:
 
     def getters(self, full_key: bytes) -> tuple[Getter, ...]:
         """Return the lookup functions of the files that may hold a key, the newest file first."""
-        by_vnode = self._getters_by_vnode
+        by_vnode = self.getters_by_vnode
         if by_vnode is None:
             getters = [file.getter() for file in self.opened]
             by_vnode = lookups_by_vnode(self.segments, getters, self._encoding)
-            self._getters_by_vnode = by_vnode
+            self.getters_by_vnode = by_vnode
         return by_vnode[vnode_of(full_key)]
 
     def prefix_getters(self, full_prefix: bytes) -> tuple[PrefixGetter, ...]:

@@ -19,7 +19,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..codec.ragged import Bytes, Positions
-from ..environment import Environment, environment_of
+from ..environment import Environment
+from ..environments import environment_of
 from ..errors import OptionError, SchemaMismatchError, ValueRangeError
 from ..log.proposal import UnwrittenRows
 from ..log.segment_record import SegmentRecord

@@ -62,7 +62,12 @@ class _Layout:
 
 
 class ValueEncoding:
-    """The codec of one table's values. Immutable; safe between threads."""
+    """The codec of one table's values. Immutable; safe between threads.
+
+    ``header``: that of the values which `encode_row` returns; ``decode_fields``: the function from
+    (data, start, end) to the values of the columns not in the key, of a body under the present
+    schema; see `RowCodec`.
+    """
 
     def __init__(self, definition: TableDefinition) -> None:
         """Prepare the codec. UnsupportedTypeError if a column's type cannot be stored."""
@@ -71,10 +76,11 @@ class ValueEncoding:
         self._schema = schema
         self._layout = _Layout(schema)
         self._codec = self._layout.codec
+        self.decode_fields = self._codec.decode_fields
         self.names = [column.name for column in schema.value_columns]
         self.upsert = UPSERTS[properties.merge]
-        self._header = FIXED.pack(self.upsert, 0, schema.version)
-        self._word = np.uint32(int.from_bytes(self._header, "little"))
+        self.header = FIXED.pack(self.upsert, 0, schema.version)
+        self._word = np.uint32(int.from_bytes(self.header, "little"))
         self._versions = schema.version_columns(properties.version_columns)
         self.fold = None if properties.is_plain else Fold(properties, self.coalesce)
 
@@ -128,7 +134,7 @@ class ValueEncoding:
         if self._versions or kinds is not None:
             return None
         if expiries is None:
-            return self._header
+            return self.header
         if not len(expiries) or (expiries != expiries[0]).any():
             return None
         headers = encode_headers(self.upsert, self._schema.version, 1, expiries[:1])
@@ -248,11 +254,11 @@ class ValueEncoding:
 
     def encode_row(self, values: Sequence[Any]) -> bytes:
         """Return the value (a put) of a row, given the values of the columns not in its key."""
-        return self._header + self._codec.encode_row(values)
+        return self.header + self._codec.encode_row(values)
 
     def decode_row(self, value: bytes) -> tuple[Any, ...] | None:
         """Return the values of the columns not in the key; None if the value is a delete."""
-        if value.startswith(self._header):
+        if value.startswith(self.header):
             return self._codec.decode_row(value, FIXED.size)
         if is_delete(value):
             return None

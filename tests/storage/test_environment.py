@@ -14,16 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relstate.storage import environment as environment_module
-from relstate.storage.environment import (
-    Disk,
-    LocalEnvironment,
-    SystemClock,
-    after_fork,
-    descriptor_limit,
-    environment_of,
-    raise_descriptor_limit,
-)
+from relstate.storage import disk as disk_module
+from relstate.storage.disk import Disk, descriptor_limit, raise_descriptor_limit
+from relstate.storage.environment import LocalEnvironment, SystemClock, after_fork
+from relstate.storage.environments import environment_of
 from relstate.storage.errors import (
     CommitError,
     FilesystemError,
@@ -259,7 +253,7 @@ def test_a_short_write_is_continued(root: Path, monkeypatch: pytest.MonkeyPatch)
             return super().write(memoryview(content)[:3])
 
     monkeypatch.setattr(
-        environment_module,
+        disk_module,
         "open",
         lambda descriptor, mode, buffering: ShortWrites(descriptor, mode),
         raising=False,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from relstate.storage.environment import environment_of
+from relstate.storage.environments import environment_of
 from relstate.storage.errors import OptionError
 
 
@@ -33,7 +33,7 @@ def test_a_path_or_a_file_uri_names_a_local_folder(path: str | Path, folder: str
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("s3://bucket/shop", "scheme 's3'"),
+        ("s3://bucket/a/../b", "'..'"),
         ("hdfs:/shop", "scheme 'hdfs'"),
         ("s3a:shop", "scheme 's3a'"),
         ("file://host/shop", "file:///"),

@@ -33,6 +33,13 @@ def filled(store: Store) -> Store:
     return store
 
 
+def test_an_iterator_of_other_things_is_refused(filled: Store) -> None:
+    """The error says what its elements are, and nothing is written."""
+    with pytest.raises(UsageError, match="RecordBatches, not Table"):
+        filled.write("t", iter([ROWS]))
+    assert contents(filled, "t") == []
+
+
 class Stream:
     """Rows of another library, known only by Arrow's stream interface."""
 
@@ -46,6 +53,7 @@ class Stream:
         ROWS,
         ROWS.to_batches()[0],
         ROWS.to_reader(),
+        iter(ROWS.to_batches(max_chunksize=1)),
         ROWS.to_pandas(),
         Stream(),
         [{"k": 1, "v": "a"}, {"V": "b", "K": 2}],

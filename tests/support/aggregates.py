@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+import operator
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from functools import cache
+from functools import cache, reduce
 from typing import Any
 
-from relstate.connector.views.plan.aggregate import Aggregate, Call, Function
+from relstate.connector.views.plan.aggregate import COVARIANCES, Aggregate, Call, Function
 from relstate.storage import KeyCodec, KeyColumn, types
 
 from .datatypes import array_of
@@ -17,6 +19,9 @@ from .datatypes import array_of
 Row = dict[str, Any]
 
 TOLERANCE = 1e-9
+_BITWISE: dict[Function, Callable[[int, int], int]] = {
+    Function.BIT_AND: operator.and_, Function.BIT_OR: operator.or_, Function.BIT_XOR: operator.xor,
+}  # fmt: skip
 
 
 def groups_of(node: Aggregate, rows: Iterable[Row]) -> dict[tuple[bytes, ...], list[Row]]:
@@ -57,12 +62,38 @@ def value_of(node: Aggregate, call: Call, rows: Sequence[Row]) -> Any:
         return len(values)
     if not values:
         return None
+    if call.function in _BITWISE:
+        return reduce(_BITWISE[call.function], values)
+    if call.function is Function.MODE:
+        return _mode(data_type, values)
+    if call.function in COVARIANCES:
+        return _covariance(call.function, values)
     if call.function in (Function.MIN, Function.MAX):
         chosen = min if call.function is Function.MIN else max
         return chosen(values, key=lambda value: key_of(data_type, value))
     if isinstance(data_type, types.Float | types.Double):
         return _of_floats(call.function, values)
     return _of_whole(call, data_type, values)
+
+
+def _mode(data_type: types.DataType, values: Sequence[Any]) -> Any:
+    """Return the least of the most frequent values."""
+    keys = [key_of(data_type, value) for value in values]
+    counts = Counter(keys)
+    best = min(counts, key=lambda key: (-counts[key], key))
+    return values[keys.index(best)]
+
+
+def _covariance(function: Function, pairs: Sequence[Row]) -> float | None:
+    is_sample = function is Function.COVAR_SAMP
+    if is_sample and len(pairs) == 1:
+        return None
+    if not all(math.isfinite(value) for pair in pairs for value in pair.values()):
+        return math.nan
+    y, x = ([Fraction(pair[name]) for pair in pairs] for name in ("y", "x"))
+    mean_y, mean_x = (sum(values, Fraction()) / len(pairs) for values in (y, x))
+    products = ((b - mean_y) * (a - mean_x) for b, a in zip(y, x, strict=True))
+    return float(sum(products, Fraction()) / (len(pairs) - is_sample))
 
 
 def same(value: Any, expected: Any, largest: float) -> bool:
@@ -121,7 +152,7 @@ def output_type(function: Function, argument: types.DataType | None) -> types.Da
     """Return the type that Spark gives a call."""
     if function is Function.COUNT or argument is None:
         return types.BigInt()
-    if function in (Function.MIN, Function.MAX):
+    if function in (Function.MIN, Function.MAX, Function.MODE, *_BITWISE):
         return argument
     if isinstance(argument, types.Decimal) and function is Function.SUM:
         return types.Decimal(min(argument.precision + 10, 38), argument.scale)

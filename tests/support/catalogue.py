@@ -327,6 +327,14 @@ RECOMPUTED: dict[str, str] = {
         GROUP BY g""",
     "windowtwice": """SELECT g, k, lag(c) OVER (PARTITION BY g ORDER BY k) AS l FROM
         (SELECT g, k, count(*) OVER (PARTITION BY g) + v AS c FROM t)""",
+    # Aggregates over pairs, bits, orders and frequencies
+    "paired": """SELECT g, corr(v, n) AS a, covar_samp(v, n) AS b, regr_slope(n, v) AS c,
+        regr_r2(n, v) FILTER (WHERE k > 2) AS e, bit_xor(v) AS f, bit_and(DISTINCT n) AS h,
+        count(*) AS i FROM t GROUP BY g""",
+    "picked": """SELECT n, max_by(g, k) AS a, min_by(v, k) FILTER (WHERE v > 3) AS b,
+        mode(v, true) AS c, mode() WITHIN GROUP (ORDER BY g) AS e FROM t GROUP BY n""",
+    "approximate": """SELECT g, approx_count_distinct(v) AS a, count(*) AS c,
+        approx_count_distinct(n, 0.1) FILTER (WHERE v > 2) AS b FROM t GROUP BY g""",
 }
 
 TIMED: dict[str, str] = {

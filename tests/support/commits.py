@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import xxhash
 
-from relstate.storage.environment import Clock, Disk, Environment, LocalEnvironment
+from relstate.storage.disk import Disk
+from relstate.storage.environment import Clock, Environment, LocalEnvironment
 from relstate.storage.errors import RelstateError
 from relstate.storage.log.entry import Entry, Settings, Transaction
 from relstate.storage.log.history import EntryCache

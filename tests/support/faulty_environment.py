@@ -40,14 +40,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from relstate.storage.environment import (
-    Clock,
-    Content,
-    Disk,
-    FolderVersion,
-    LocalEnvironment,
-    raise_first,
-)
+from relstate.storage.disk import Content, Disk, FolderVersion, raise_first
+from relstate.storage.environment import Clock, LocalEnvironment
 from relstate.storage.segment.registry import registry
 
 

@@ -197,6 +197,37 @@ FRAMES: dict[str, dict[str, MakeFrame]] = {
         ),
         "known_customers": lambda o, c: o.where(o.customer.isin(c.select("id"))),
     },
+    "names": {
+        "both_totals": lambda o, c: (
+            o.groupBy("customer")
+            .agg(f.sum("amount").alias("s"))
+            .join(o.groupBy("customer").agg(f.max("id").alias("m")), "customer")
+        ),
+        "with_totals": lambda o, c: o.join(
+            o.groupBy("customer").agg(f.count("*").alias("n")), "customer", "left"
+        ),
+        "of_busy": lambda o, c: o.join(
+            o.groupBy("customer").count().where("count > 2"), "customer", "left_semi"
+        ),
+        "counts_and_ids": lambda o, c: (
+            o.groupBy("customer").count().union(o.groupBy("customer").agg(f.max("id")))
+        ),
+        "numbered": lambda o, c: o.join(
+            o.select("id", f.row_number().over(by_customer()).alias("n")), "id"
+        ),
+        "windows": lambda o, c: o.join(
+            o.select(
+                (f.col("id") + 1).alias("id"),
+                f.sum("amount").over(by_customer()).alias("s"),
+                f.lag("note").over(Window.orderBy("id")).alias("l"),
+            ),
+            "id",
+            "left",
+        ),
+        "numbers": lambda o, c: o.select("id", f.row_number().over(by_customer()).alias("n")).union(
+            o.select(f.col("customer").alias("x"), f.rank().over(by_customer()).alias("r"))
+        ),
+    },
     "columns": {
         "hinted": lambda o, c: o.repartition(3).join(f.broadcast(c), o.customer == c.id).drop(c.id),
         "columns": lambda o, c: (

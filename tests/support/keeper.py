@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from relstate.connector.views.executor.aggregate import AggregateExecutor
-from relstate.connector.views.plan.aggregate import Aggregate, Call, Function
+from relstate.connector.views.plan.aggregate import COVARIANCES, Aggregate, Call, Function
 from relstate.storage import arrow
 from relstate.storage import types as t
 
@@ -33,6 +33,7 @@ FIELDS = (
     t.Field("x", t.Double()),
     t.Field("s", t.String()),
     t.Field("a", t.Array(t.Int())),
+    t.Field("c", t.Struct((t.Field("y", t.Double()), t.Field("x", t.Double())))),
     t.Field("one", t.TinyInt()),
 )
 WHOLE = ("n", "i", "d", "w")
@@ -51,12 +52,15 @@ ARGUMENTS = {
     Function.MIN: ALL,
     Function.MAX: ALL,
     **dict.fromkeys(VARIANCES, ("x",)),
+    **dict.fromkeys(COVARIANCES, ("c",)),
+    **dict.fromkeys((Function.BIT_AND, Function.BIT_OR, Function.BIT_XOR), ("n", "i")),
+    Function.MODE: ALL,
 }
 UNIVERSE = [
     (function, argument, is_distinct, condition)
     for function, arguments in ARGUMENTS.items()
     for argument in arguments
-    for is_distinct in (False, True)
+    for is_distinct in ((False,) if function is Function.MODE else (False, True))
     for condition in (None, "p", "q")
 ]
 _TYPES = {field.name: field.type for field in FIELDS}
@@ -73,6 +77,12 @@ _POOLS: dict[str, Sequence[Any]] = {
     "x": [None, 0.0, -0.0, 0.1, 1e10, -1e-3, 12345.678, math.inf, -math.inf, math.nan],
     "s": [None, "", "a", "ab", "é"],
     "a": [None, [], [1], [1, None], [2]],
+    "c": [
+        None,
+        *({"y": y, "x": x} for y in (0.1, -3.0, 1e10) for x in (-0.0, 0.7, 12345.678)),
+        {"y": math.nan, "x": 1.0},
+        {"y": 1.0, "x": math.inf},
+    ],
 }
 
 
@@ -136,7 +146,7 @@ class Keeper:
                 expected_value = value_of(self.node, call, rows)
                 value = rows_by_group[key][call.output.name]
                 case = (call, value, expected_value, rows)
-                if call.function in VARIANCES:
+                if call.function in (*VARIANCES, *COVARIANCES):
                     assert _same_variance(*case), case
                 else:
                     assert same(value, expected_value, _largest(call, rows)), case
@@ -153,7 +163,13 @@ class Keeper:
 
 def _alike(left: Row, right: Row) -> bool:
     pairs = [(left[name], right[name]) for name in left if not name.endswith("_rest")]
-    return all(_near(a, b) if isinstance(a, float) else a == b for a, b in pairs)
+    return all(_alike_values(*pair) for pair in pairs)
+
+
+def _alike_values(left: Any, right: Any) -> bool:
+    if isinstance(left, dict) and isinstance(right, dict):
+        return _alike(left, right)
+    return _near(left, right) if isinstance(left, float) else bool(left == right)
 
 
 def _near(left: float, right: float) -> bool:
@@ -165,6 +181,8 @@ def _largest(call: Call, rows: Sequence[Row]) -> float:
     """Return the magnitude of which a result may be off by a billionth."""
     name = call.argument
     values = [row[name] for row in rows if name and row[name] is not None]
+    if call.function in COVARIANCES:
+        values = [value for pair in values for value in pair.values()]
     numbers = [abs(float(value)) for value in values if isinstance(value, int | float | Decimal)]
     return max((number for number in numbers if math.isfinite(number)), default=0.0)
 

@@ -117,9 +117,9 @@ def _aggregated(node: Aggregate, rows: DataFrame) -> DataFrame:
 
 
 def _call(call: Call) -> str:
-    inner = "*" if call.argument is None else quoted(call.argument)
     chosen = f" FILTER (WHERE {quoted(call.filter)})" if call.filter else ""
-    return f"{call.function}({'DISTINCT ' if call.is_distinct else ''}{inner}){chosen}"
+    distinct = "(DISTINCT " if call.is_distinct else "("
+    return call.sql.replace("(", distinct, 1) + chosen
 
 
 def _recomputed(node: GroupRecompute, rows: DataFrame) -> DataFrame:

@@ -90,3 +90,10 @@ def sorted_rows(store: Store, table: str) -> list[tuple[Any, ...]]:
     """Return the rows of a table, sorted by their text."""
     rows = (tuple(row.values()) for row in store.table(table).to_arrow().to_pylist())
     return sorted(rows, key=str)
+
+
+def jobs(spark: SparkSession) -> set[int]:
+    """Return the ids of the jobs that Spark has run."""
+    context: Any = spark.sparkContext
+    context._jsc.sc().listenerBus().waitUntilEmpty()
+    return set(context.statusTracker().getJobIdsForGroup(None))

@@ -20,9 +20,11 @@ DURATIONS = ROOT / "tests" / "durations.json"
 # developers run them after every edit.
 SLOW = 1.0
 SLOW_WITH_SPARK = 4.0
+# What starts Spark in processes of its own: a cluster, and drivers.
+CLUSTER_FIXTURES = {"cluster", "cluster_driver", "make_driver"}
 # Fixtures that take long, which the durations of calls leave out: a year of flights with all their
-# changes, and the history of a store that eight processes wrote to.
-SLOW_FIXTURES = {"year", "stream", "raced"}
+# changes, the history of a store that eight processes wrote to, and drivers of clusters.
+SLOW_FIXTURES = {"year", "stream", "raced", *CLUSTER_FIXTURES}
 # Arguments of tests that try random cases without hypothesis.
 RANDOM_FIXTURES = {"seed", "seeds"}
 
@@ -42,7 +44,7 @@ def markers_of(
     is_random: bool = False,
 ) -> tuple[str, ...]:
     """Return the names of a test's markers: some of `spark`, `slow` and `law`."""
-    uses_spark = "spark" in fixtures
+    uses_spark = "spark" in fixtures or not CLUSTER_FIXTURES.isdisjoint(fixtures)
     seconds = durations.get(node_id, 0.0)
     is_long = seconds > (SLOW_WITH_SPARK if uses_spark else SLOW)
     is_slow = is_long or has_timeout or not SLOW_FIXTURES.isdisjoint(fixtures)

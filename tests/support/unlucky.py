@@ -33,6 +33,7 @@ from pyspark.sql.types import StructType
 
 import relstate
 from relstate.connector.source import RelstateDataSource
+from support.processes import parent_of
 
 
 class UnluckySource(RelstateDataSource):
@@ -103,11 +104,6 @@ def ancestors_of_worker() -> tuple[int, int]:
     daemon = os.getppid()
     jvm = parent_of(daemon)
     return jvm, parent_of(jvm)
-
-
-def parent_of(process: int) -> int:
-    """Return the id of the process that started another one."""
-    return int(Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[1])
 
 
 def kill(*processes: int) -> None:

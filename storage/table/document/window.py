@@ -23,7 +23,8 @@ from ...codec.ragged import Bytes, Positions, gather, sort_order
 from ...segment.block import Block
 from ...segment.blocksearch import find_in_block
 from ..header import Headers
-from ..resolve import Window, insertion_order, row_keys
+from ..overlap import insertion_order
+from ..resolve import Window, row_keys
 
 Flags: TypeAlias = NDArray[np.bool_]
 Divided: TypeAlias = Callable[[Headers], Flags]
@@ -157,11 +158,12 @@ def row_keys_of(block: Block) -> Bytes:
 
 
 def _divided_rows(blocks: Sequence[Block], flags: Sequence[Flags]) -> Bytes:
-    """Return the full keys of the rows of the entries that are flagged."""
+    """Return the full keys of the rows of the entries that are flagged, at least one."""
     return pa.concat_arrays(
         [
             row_keys_of(block if flag.all() else block.take(np.flatnonzero(flag)))
             for block, flag in zip(blocks, flags, strict=True)
+            if flag.any()
         ]
     )
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relstate.storage.segment.block import Block
+from relstate.storage.segment.block import Block, join_small_ones
 from support.segments import Pair, pairs_of
 
 _PAIRS = st.dictionaries(st.binary(max_size=4), st.binary(max_size=4), max_size=9).map(
@@ -81,3 +81,23 @@ def test_an_entry_may_be_anywhere() -> None:
     )
 
     assert pairs_in(block) == [(b"a", b"ya"), (b"b", b"xy")]
+
+
+@given(sizes=st.lists(st.tuples(st.integers(0, 2), st.sampled_from([0, 1, 300, 9000])), max_size=9))
+def test_small_blocks_are_joined_by_their_buffers(sizes: list[tuple[int, int]]) -> None:
+    """Every entry comes once; only what is few of its buffer is copied."""
+    files = [
+        Block.of_pairs(
+            [(bytes([file]) + number.to_bytes(2, "big"), b"v") for number in range(9000)]
+        )
+        for file in range(3)
+    ]
+    blocks = [files[file].slice(0, count) for file, count in sizes]
+    joined = list(join_small_ones(blocks))
+
+    assert sorted(key for block in joined for key in block.key_bytes().to_pylist()) == sorted(
+        key for block in blocks for key in block.key_bytes().to_pylist()
+    )
+    copies = [block for block in joined if all(block.keys is not file.keys for file in files)]
+    assert len(copies) <= 1
+    assert all(len(block) < 3 * 4096 for block in copies)

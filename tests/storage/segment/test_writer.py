@@ -14,7 +14,8 @@ import pytest
 
 from relstate.storage import Kind, Store, TableWriter, WriteTarget
 from relstate.storage.codec.ragged import Buffer
-from relstate.storage.environment import Content, Disk, LocalEnvironment
+from relstate.storage.disk import Content, Disk
+from relstate.storage.environment import LocalEnvironment
 from relstate.storage.errors import (
     AppendOnlyError,
     NullKeyError,

@@ -17,7 +17,8 @@ from relstate.storage.schema.properties import Merge, TableProperties
 from relstate.storage.schema.schema import TableSchema
 from relstate.storage.segment.block import Block
 from relstate.storage.segment.key import Kind
-from relstate.storage.table.resolve import Overlap, Resolver, keep_all, keep_visible
+from relstate.storage.table.overlap import Overlap
+from relstate.storage.table.resolve import Resolver, keep_all, keep_visible
 from relstate.storage.table.rowencoding import RowEncoding
 
 SCHEMA = TableSchema.build(parse_columns("k INT, v INT, a INT, b STRING"), ["k"])

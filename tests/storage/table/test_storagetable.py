@@ -14,7 +14,7 @@ import pytest
 from relstate.storage import StorageTable, Store
 from relstate.storage.errors import NullKeyError, OptionError, SchemaMismatchError
 from relstate.storage.schema.schema import KeyRange
-from relstate.storage.table import keysearch, storagetable
+from relstate.storage.table import keysearch, lookup
 from relstate.storage.table.tablefiles import TableFiles
 from support.stores import Rows, committed, rows_of, upsert, written
 
@@ -113,7 +113,7 @@ def test_rows_of_many_blocks_are_found_in_the_order_asked(
     """Whether the entries of each file are decoded alone or together, once for all equal keys."""
     for limit in ("_FEW_KEYS", "_MANY_OF_A_FILE"):
         monkeypatch.setattr(keysearch, limit, 0)
-    monkeypatch.setattr(storagetable, "_FEW_PER_BLOCK", few)
+    monkeypatch.setattr(lookup, "_FEW_PER_BLOCK", few)
     rows = {row[:2]: row for row in _ROWS}
     draw = random.Random(0)
     for _ in range(20):

@@ -1,0 +1,168 @@
+"""The system calls on the files of a disk, and the limits of this process.
+
+Promises: one method per system call, on absolute paths; errors are those of the system.
+Does not know: stores. `environment` gives the calls and their errors a meaning.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import threading
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+Content: TypeAlias = bytes | memoryview
+
+# Compared, never interpreted.
+FolderVersion: TypeAlias = tuple[int, ...]
+# So many files or folders are made durable at the same time.
+_SYNCS_AT_ONCE = 8
+# What one call reads at most: so much memory is allocated for every file, however small.
+_READ_BYTES = 65_536
+
+
+class Disk:
+    """The system calls that `LocalEnvironment` uses, one per method, on absolute paths.
+
+    They raise OSError as the system does. A test replaces the object to make any of them fail.
+    """
+
+    def read(self, path: str) -> bytes:
+        """Return a file's content."""
+        # A third of the time of `open`: opening a store reads some twenty small files.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            parts = []
+            while part := os.read(descriptor, _READ_BYTES):
+                parts.append(part)
+            return b"".join(parts)
+        finally:
+            os.close(descriptor)
+
+    def map(self, path: str) -> NDArray[np.uint8]:
+        """Return a file's content as a read-only map, which holds no descriptor."""
+        if not os.stat(path).st_size:
+            return np.empty(0, np.uint8)
+        # Python's own mmap keeps a duplicate of the descriptor open, Arrow's does not.
+        with pa.memory_map(path) as file:
+            return np.frombuffer(file.read_buffer(), np.uint8)
+
+    def size(self, path: str) -> int:
+        """Return a file's size in bytes."""
+        return os.stat(path).st_size
+
+    def identity(self, path: str) -> tuple[int, ...]:
+        """Return a file's inode, size, and times of the last write and the last change."""
+        status = os.stat(path)
+        return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+    def modified(self, path: str) -> int:
+        """Return when a file was last written, in microseconds since 1970."""
+        return os.stat(path).st_mtime_ns // 1000
+
+    def exists(self, path: str) -> bool:
+        """Return whether there is a file or folder."""
+        # Half the time of a stat, and this is on the path of every point lookup.
+        return os.access(path, os.F_OK)
+
+    def folder_version(self, path: str) -> FolderVersion | None:
+        """Return a folder's identity and when it was last changed, by the file system's clock."""
+        status = os.stat(path)
+        # Nobody can set this time, unlike st_mtime.
+        return status.st_dev, status.st_ino, status.st_ctime_ns
+
+    def list(self, path: str) -> list[str]:
+        """Return the names in a folder."""
+        return os.listdir(path)
+
+    def make_folder(self, path: str) -> None:
+        """Create a folder."""
+        os.mkdir(path)
+
+    def write(self, path: str, parts: Iterable[Content]) -> int:
+        """Create a file that does not exist and write its content, not yet durable.
+
+        Return when, in microseconds since 1970 by the file system's clock.
+        """
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        with open(descriptor, "wb", buffering=0) as file:
+            for part in parts:
+                left = memoryview(part)
+                while left:
+                    left = left[file.write(left) :]
+            return os.fstat(descriptor).st_mtime_ns // 1000
+
+    def link(self, source: str, target: str) -> None:
+        """Give a file a second name, atomically, unless the name is taken."""
+        os.link(source, target)
+
+    def remove(self, path: str) -> None:
+        """Remove a name of a file, and the file with its last name."""
+        os.unlink(path)
+
+    def sync(self, path: str) -> None:
+        """Make the content of a file, or the names in a folder, durable."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def sync_all(self, paths: Sequence[str]) -> None:
+        """Make several files and folders durable, at the same time.
+
+        The error, if some of them fail, names the path of one.
+        """
+        failures: list[tuple[BaseException, str]] = []
+
+        def sync(path: str) -> None:
+            try:
+                self.sync(path)
+            except BaseException as error:
+                failures.append((error, path))
+
+        for start in range(0, len(paths), _SYNCS_AT_ONCE):
+            first, *others = paths[start : start + _SYNCS_AT_ONCE]
+            threads = []
+            for path in others:
+                # No pool: its threads would not be there in a process that was forked.
+                thread = threading.Thread(target=sync, args=(path,))
+                try:
+                    thread.start()
+                except RuntimeError:
+                    # The process may have no more threads.
+                    sync(path)
+                else:
+                    threads.append(thread)
+            sync(first)
+            for thread in threads:
+                thread.join()
+        raise_first(failures)
+
+
+def raise_first(failures: Sequence[tuple[BaseException, str]]) -> None:
+    """Raise the first of some errors; one of the system with its path as the file name."""
+    for error, path in failures:
+        if isinstance(error, OSError):
+            raise OSError(error.errno, error.strerror, path) from error
+        raise error
+
+
+def descriptor_limit() -> int:
+    """Return how many files this process may have open, at most a million."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 1_000_000 if limit == resource.RLIM_INFINITY else min(limit, 1_000_000)
+
+
+def raise_descriptor_limit(count: int) -> int:
+    """Let this process have so many files open, as far as it may; return how many it may have."""
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit != resource.RLIM_INFINITY and limit < count:
+        raised = count if most == resource.RLIM_INFINITY else min(count, most)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (raised, most))
+    return descriptor_limit()

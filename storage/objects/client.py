@@ -1,0 +1,170 @@
+"""The requests to a bucket: each method is one request, repeated until its answer is clear.
+
+obstore repeats a request after a refused connection or an answer of 5xx or 429, with growing,
+random pauses. What it gives up is repeated here a few times if repeating is harmless.
+
+Promises: a create-only put that is not answered clearly is decided by reading the object back; the
+errors are relstate's own, name the object and contain no credentials; FileNotFoundError and
+FileExistsError are answers.
+Does not know: what the objects mean.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeVar
+
+import obstore
+from obstore import exceptions
+
+from ..errors import FilesystemError, UnknownOutcomeError
+from ..location import Location
+from .connection import describe
+
+_T = TypeVar("_T")
+_ATTEMPTS = 4
+_FIRST_PAUSE = 0.1
+# After these a request has certainly not been carried out, and repeating it does not help.
+_REFUSALS = (
+    exceptions.PermissionDeniedError,
+    exceptions.UnauthenticatedError,
+    exceptions.InvalidPathError,
+    exceptions.NotSupportedError,
+    exceptions.UnknownConfigurationKeyError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectStatus:
+    """The size of an object in bytes and when it was written, in microseconds since 1970."""
+
+    size: int
+    modified: int
+
+
+class ObjectClient:
+    """The objects of one bucket by their whole keys. Safe between threads, not across ``fork``."""
+
+    def __init__(self, bucket: Any, location: Location) -> None:
+        """``bucket``: a store of obstore; ``location``: for messages, and what to hide in them."""
+        self._bucket = bucket
+        scheme, name, _ = location.parts()
+        self._root = f"{scheme}://{name}"
+        self._options: Mapping[str, str] = location.storage_options
+
+    def get(self, key: str) -> bytes:
+        """Return an object's content. FileNotFoundError."""
+        return self._repeated("read", key, lambda: bytes(obstore.get(self._bucket, key).bytes()))
+
+    def get_start(self, key: str, size: int) -> tuple[bytes, int]:
+        """Return the first bytes of an object, and its whole size. FileNotFoundError."""
+
+        def read() -> tuple[bytes, int]:
+            result = obstore.get(self._bucket, key, options={"range": (0, size)})
+            return bytes(result.bytes()), result.meta["size"]
+
+        return self._repeated("read", key, read)
+
+    def head(self, key: str) -> ObjectStatus:
+        """Return the status of an object. FileNotFoundError."""
+
+        def look() -> ObjectStatus:
+            meta = obstore.head(self._bucket, key)
+            return ObjectStatus(meta["size"], int(meta["last_modified"].timestamp() * 1_000_000))
+
+        return self._repeated("look at", key, look)
+
+    def list(self, folder: str) -> list[str]:
+        """Return the names in a folder, those of its folders too. Empty if there are none."""
+
+        def read() -> list[str]:
+            result = obstore.list_with_delimiter(self._bucket, folder or None)
+            keys = [*result["common_prefixes"], *(item["path"] for item in result["objects"])]
+            return [key.rstrip("/").rsplit("/", 1)[-1] for key in keys]
+
+        return self._repeated("list", folder, read)
+
+    def delete(self, key: str) -> None:
+        """Delete an object; a missing one is not an error."""
+        with suppress(FileNotFoundError):
+            self._repeated("delete", key, lambda: obstore.delete(self._bucket, key))
+
+    def put(self, key: str, data: bytes | memoryview) -> None:
+        """Create or replace an object, in parts if it is large."""
+        self._repeated("write", key, lambda: obstore.put(self._bucket, key, data))
+
+    def put_new(self, key: str, data: bytes) -> None:
+        """Create an object. FileExistsError if its key is taken.
+
+        FilesystemError if it was certainly not created; UnknownOutcomeError if it may have been.
+        """
+        is_clear = True
+        message = ""
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                _pause(attempt)
+            try:
+                obstore.put(self._bucket, key, data, mode="create", use_multipart=False)
+                return
+            except exceptions.AlreadyExistsError:
+                if is_clear:
+                    raise FileExistsError(f"{self._root}/{key}") from None
+            except (*_REFUSALS, FileNotFoundError) as error:
+                if not is_clear:
+                    # An earlier attempt may still have created it.
+                    raise self._unknown_outcome(key, message) from None
+                self._fail("write", key, error)
+            except exceptions.BaseError as error:
+                is_clear, message = False, describe(error, self._options)
+            if self._is_written(key, data, message):
+                return
+        raise self._unknown_outcome(key, message)
+
+    def _is_written(self, key: str, data: bytes, message: str) -> bool:
+        """Return whether an object has this content after an unclear answer.
+
+        FileExistsError if it has another one.
+        """
+        try:
+            if self.get(key) == data:
+                return True
+        except FileNotFoundError:
+            return False
+        except FilesystemError:
+            raise self._unknown_outcome(key, message) from None
+        raise FileExistsError(f"{self._root}/{key}")
+
+    def _unknown_outcome(self, key: str, message: str) -> UnknownOutcomeError:
+        return UnknownOutcomeError(
+            f"{self._root}/{key}: the object may or may not have been created ({message})"
+        )
+
+    def _repeated(self, doing: str, key: str, request: Callable[[], _T]) -> _T:
+        """Return the answer of a request that is harmless to repeat."""
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                _pause(attempt)
+            try:
+                return request()
+            except FileNotFoundError:
+                raise FileNotFoundError(f"{self._root}/{key}") from None
+            except _REFUSALS as error:
+                self._fail(doing, key, error)
+            except exceptions.BaseError as error:
+                failure = error
+        self._fail(doing, key, failure)
+
+    def _fail(self, doing: str, key: str, error: BaseException) -> NoReturn:
+        # Not chained: the text of obstore's errors may contain signatures.
+        raise FilesystemError(
+            f"{self._root}/{key}: cannot {doing} it: {describe(error, self._options)}; check the "
+            "bucket, the network and the credentials"
+        ) from None
+
+
+def _pause(attempt: int) -> None:
+    time.sleep(_FIRST_PAUSE * 2**attempt * random.uniform(0.5, 1))

@@ -1,0 +1,128 @@
+"""The connection to a bucket: a location and its options as a client of obstore.
+
+    s3://bucket/prefix     S3 and servers that speak its protocol
+    az://container/prefix  Azure Blob Storage
+    gs://bucket/prefix     Google Cloud Storage
+    memory://name/prefix   the memory of this process, for tests
+
+Credentials come from the options, else from the environment's variables and the services of the
+machine, as obstore finds them.
+
+Promises: an option that is unknown is refused by its name; no message has a value of an option.
+Does not know: stores of relstate.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from ..errors import OptionError
+from ..location import Location
+
+# The options of relstate's own, which no bucket knows.
+OWN_OPTIONS = ("cache_folder", "cache_bytes", "max_retries", "retry_seconds")
+# What obstore takes as options of its HTTP client rather than of a kind of store.
+_CLIENT_OPTIONS = frozenset(
+    {
+        "allow_http",
+        "allow_invalid_certificates",
+        "connect_timeout",
+        "http1_only",
+        "http2_only",
+        "pool_idle_timeout",
+        "pool_max_idle_per_host",
+        "proxy_ca_certificate",
+        "proxy_excludes",
+        "proxy_url",
+        "timeout",
+        "user_agent",
+    }
+)
+_RETRIES, _RETRY_SECONDS = 6, 60
+_QUERY = re.compile(r"\?[^\s\"')]*")
+# The buckets of the scheme memory, for as long as the process lives.
+_memory: dict[str, Any] = {}
+
+
+def connect(location: Location) -> Any:
+    """Return obstore's client of the bucket that a location is in. OptionError."""
+    try:
+        import obstore.store
+    except ImportError:
+        raise OptionError(
+            f"{location}: object stores need the package obstore: pip install "
+            "'relstate[object-store]'"
+        ) from None
+    scheme, bucket, _ = location.parts()
+    if scheme == "memory":
+        return _memory.setdefault(bucket, obstore.store.MemoryStore())
+    kinds = {
+        "s3": obstore.store.S3Store,
+        "az": obstore.store.AzureStore,
+        "gs": obstore.store.GCSStore,
+    }
+    config, client = split_options(location.storage_options)
+    try:
+        kind: Any = kinds[scheme]
+        return kind(
+            bucket,
+            config=config,
+            client_options=client,
+            retry_config=_retry_config(location.storage_options),
+        )
+    except Exception as error:
+        message = describe(error, location.storage_options)
+        raise OptionError(f"{location}: the storage options are not usable: {message}") from None
+
+
+def split_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return the options of the bucket and those of the HTTP client."""
+    config = {
+        name: value
+        for name, value in options.items()
+        if name not in _CLIENT_OPTIONS and name not in OWN_OPTIONS
+    }
+    client: dict[str, Any] = {
+        name: value for name, value in options.items() if name in _CLIENT_OPTIONS
+    }
+    return config, client
+
+
+def _retry_config(options: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "max_retries": int_option(options, "max_retries", _RETRIES),
+        "retry_timeout": timedelta(seconds=int_option(options, "retry_seconds", _RETRY_SECONDS)),
+        "backoff": {
+            "init_backoff": timedelta(milliseconds=50),
+            "max_backoff": timedelta(seconds=5),
+            "base": 2,
+        },
+    }
+
+
+def int_option(options: Mapping[str, str], name: str, default: int) -> int:
+    """Return an option that is a number of at least 0. OptionError for another text."""
+    text = options.get(name, str(default))
+    if not re.fullmatch("[0-9]{1,18}", text):
+        raise OptionError(f"storage option {name!r} is {text!r}: give a number")
+    return int(text)
+
+
+def describe(error: BaseException, options: Mapping[str, str]) -> str:
+    """Return what an error of obstore says, in one line and without secrets.
+
+    A URL may carry a signature in its query, and a server may repeat what it was sent.
+    """
+    text = _QUERY.sub("", str(error).split("\n\n")[0].strip().replace("\n", " "))
+    for name, value in options.items():
+        if len(value) > 3 and name not in _SHOWN:
+            text = text.replace(value, "***")
+    return text[:500]
+
+
+_SHOWN = frozenset({*OWN_OPTIONS, *_CLIENT_OPTIONS, "region", "aws_region", "endpoint"}) - {
+    "proxy_url"
+}

@@ -1,0 +1,337 @@
+"""The files of a store in a bucket.
+
+The log's files are objects, read and created by one request each. A segment is written to this
+machine's cache, uploaded when it is made durable, and read from the cache, into which it is fetched
+whole at its first use (cache.py).
+
+Promises: those of `Environment`. A prefix sees nothing of its neighbours.
+Does not know: what the files mean, except which folder has the segments.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Protocol, TypeVar
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from ..disk import Content, FolderVersion
+from ..environment import Clock, LocalEnvironment, SystemClock, check_clock
+from ..errors import CorruptionError, FilesystemError, RelstateError
+from ..location import Location
+from ..paths import SEGMENTS
+from .cache import Cache, Lease, cache_of
+from .client import ObjectClient, ObjectStatus
+from .connection import connect
+from .packing import HEADER_BYTES, packed, packed_size, unpacked
+
+_T = TypeVar("_T")
+# So many requests of one call are under way at the same time, and so many transfers of segments,
+# each of which takes twice a segment's memory.
+_REQUESTS_AT_ONCE, _TRANSFERS_AT_ONCE = 32, 8
+
+
+class Client(Protocol):
+    """The requests to a bucket, as `ObjectClient` describes them."""
+
+    def get(self, key: str) -> bytes:
+        """Return an object's content."""
+
+    def get_start(self, key: str, size: int) -> tuple[bytes, int]:
+        """Return the first bytes of an object, and its whole size."""
+
+    def head(self, key: str) -> ObjectStatus:
+        """Return the status of an object."""
+
+    def list(self, folder: str) -> list[str]:
+        """Return the names in a folder."""
+
+    def delete(self, key: str) -> None:
+        """Delete an object."""
+
+    def put(self, key: str, data: bytes | memoryview) -> None:
+        """Create or replace an object."""
+
+    def put_new(self, key: str, data: bytes) -> None:
+        """Create an object."""
+
+
+class ObjectEnvironment:
+    """A prefix in a bucket, and a cache on this machine's disk. Safe between threads.
+
+    Not across ``fork``: a child opens the store itself.
+    """
+
+    # Names are current, but the entry of a writer that died may hide others (log.py).
+    listing_interval = 600.0
+    removal_delay = 600.0
+    has_current_names = True
+    fills_up = False
+
+    def __init__(
+        self, root: Location, client: Client, cache: Cache, clock: Clock | None = None
+    ) -> None:
+        """``root``: the store's location; ``cache``: of its segments."""
+        self.root = root
+        self._client = client
+        self._cache = cache
+        self._clock = clock or SystemClock()
+        self.now = self._clock.now
+        self.monotonic = self._clock.monotonic
+        _, _, self._prefix = root.parts()
+        endpoint = ":".join(
+            value for name, value in sorted(root.storage_options.items()) if "endpoint" in name
+        )
+        key = xxhash.xxh3_64_hexdigest(f"{endpoint} {root}".encode("utf-8", "surrogatepass"))
+        self._files = LocalEnvironment(f"{cache.folder}/{key}")
+        self._has_folder = False
+        # Segments that were written here and are not yet uploaded, and the sizes of those that are.
+        self._pending: dict[str, Lease] = {}
+        self._uploaded: dict[str, int] = {}
+        # How far the clock of the bucket is ahead, once it is known to refuse a second creation.
+        self._clock_lead: int | None = None
+        self._lock = threading.Lock()
+
+    @classmethod
+    def of(cls, location: Location) -> ObjectEnvironment:
+        """Return the environment of the store at a location. OptionError."""
+        options = location.storage_options
+        return cls(location, ObjectClient(connect(location), location), cache_of(options))
+
+    def location(self, name: str) -> str:
+        """Return the URI of ``name``; of the store, with its options."""
+        return f"{self.root}/{name}" if name else self.root
+
+    def local_path(self, name: str) -> str:
+        """Return the path of a segment in the cache."""
+        return self._files.local_path(name)
+
+    def _key(self, name: str) -> str:
+        return "/".join(part for part in (self._prefix, name) if part)
+
+    # Reading
+
+    def read(self, name: str) -> bytes:
+        """Return an object's content. FileNotFoundError if there is none."""
+        return self._client.get(self._key(name))
+
+    def read_all(self, names: Sequence[str]) -> list[bytes | None]:
+        """Return the contents of objects, None for those that are missing, read at once."""
+        return _map_at_once(self._or_none(self.read), names, _REQUESTS_AT_ONCE)
+
+    def size(self, name: str) -> int:
+        """Return a file's size before compression. FileNotFoundError if there is none."""
+        if name in self._pending:
+            return self._files.size(name)
+        size = self._uploaded.get(name)
+        if size is not None:
+            return size
+        if not name.startswith(f"{SEGMENTS}/"):
+            return self._client.head(self._key(name)).size
+        start, object_size = self._client.get_start(self._key(name), HEADER_BYTES)
+        content_size = packed_size(start)
+        return object_size if content_size is None else content_size
+
+    def sizes(self, names: Sequence[str]) -> list[int | None]:
+        """Return the sizes of files, None for those that are missing, looked at at once."""
+        return _map_at_once(self._or_none(self.size), names, _REQUESTS_AT_ONCE)
+
+    def _or_none(self, read: Callable[[str], _T]) -> Callable[[str], _T | None]:
+        def read_or_none(name: str) -> _T | None:
+            try:
+                return read(name)
+            except FileNotFoundError:
+                return None
+
+        return read_or_none
+
+    def modified(self, name: str) -> int:
+        """Return when an object was written, by the bucket's clock. FileNotFoundError."""
+        return self._client.head(self._key(name)).modified
+
+    def exists(self, name: str) -> bool:
+        """Return whether there is an object, or anything in the store's prefix. FilesystemError."""
+        try:
+            if not name:
+                return bool(self._client.list(self._prefix))
+            self._client.head(self._key(name))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def list(self, folder: str) -> list[str]:
+        """Return the names in a folder, sorted. FileNotFoundError if the prefix is empty."""
+        names = self._client.list(self._key(folder))
+        if not names and not (folder and self._client.list(self._prefix)):
+            raise FileNotFoundError(self.location(folder))
+        return sorted(names)
+
+    def folder_version(self, folder: str) -> FolderVersion | None:
+        """Return None: a prefix has no version."""
+        return None
+
+    # Segments on this machine
+
+    def hold(self, name: str, size: int, digest: str) -> Lease:
+        """Return a lease of a segment's copy in the cache, fetched if it is missing."""
+        path = self.local_path(name)
+        lease = self._cache.lease(path, size)
+        if lease is not None:
+            return lease
+        self._make_folder()
+
+        def fetch() -> bytes:
+            return unpacked(self._client.get(self._key(name)), size)
+
+        try:
+            return self._cache.fill(path, size, digest, fetch)
+        except ValueError as error:
+            raise CorruptionError(
+                f"{self.location(name)}: {error}, but the log says {size} bytes of hash {digest}; "
+                "the object was changed after it was published: restore it from a backup"
+            ) from None
+
+    def prefetch(self, files: Sequence[tuple[str, int, str]]) -> None:
+        """Fetch segments at the same time, as many as half of the cache has room for."""
+        room, chosen = self._cache.capacity // 2, []
+        for file in files:
+            room -= file[1]
+            if room < 0:
+                break
+            chosen.append(file)
+
+        def fetch(file: tuple[str, int, str]) -> None:
+            with suppress(RelstateError, FileNotFoundError):
+                self.hold(*file)
+
+        if len(chosen) > 1:
+            _map_at_once(fetch, chosen, _TRANSFERS_AT_ONCE)
+
+    def drop_copy(self, name: str) -> bool:
+        """Remove the copy of a segment unless the bucket does not have it yet."""
+        return name not in self._pending and self._cache.remove(self.local_path(name))
+
+    def map(self, name: str) -> NDArray[np.uint8]:
+        """Return the copy of a segment as a read-only map. FileNotFoundError if there is none."""
+        return self._files.map(name)
+
+    def identity(self, name: str) -> tuple[int, ...]:
+        """Return the identity of a segment's copy. FileNotFoundError if there is none."""
+        # Without the time of the last change: each lease changes it.
+        return self._files.identity(name)[:3]
+
+    def _make_folder(self) -> None:
+        if not self._has_folder:
+            self._cache.make_store(self._files.root.rsplit("/", 1)[-1], str(self.root))
+            self._has_folder = True
+
+    # Writing
+
+    def make_folders(self, folders: Sequence[str]) -> None:
+        """Check the server: a bucket has no folders. FilesystemError as of `put_if_absent`."""
+        self._check_server()
+
+    def put_if_absent(
+        self, name: str, data: bytes, time: int | None = None, after: Sequence[str] = ()
+    ) -> None:
+        """Create an object; the segments in ``after`` are uploaded before it.
+
+        Raises what `Environment.put_if_absent` does; FilesystemError also if the server does not
+        refuse to create an object twice.
+        """
+        lead = self._check_server()
+        if time is not None:
+            path = self.location(name)
+            check_clock(path, time, self.now() + lead, "the bucket's clock")
+        self.publish_all(after)
+        self._client.put_new(self._key(name), data)
+
+    def _check_server(self) -> int:
+        """Return how far the bucket's clock is ahead, in microseconds.
+
+        FilesystemError if the server does not refuse to create an object twice.
+        """
+        with self._lock:
+            if self._clock_lead is None:
+                self._clock_lead = self._probe()
+            return self._clock_lead
+
+    def _probe(self) -> int:
+        # A name that a vacant prefix may have: see Log.create.
+        key = self._key(f".probe-{self.random_id()}")
+        try:
+            with suppress(FileExistsError):  # by an earlier attempt of the same request
+                self._client.put_new(key, b"1")
+            now = self.now()
+            try:
+                self._client.put_new(key, b"2")
+            except FileExistsError:
+                return self._client.head(key).modified - now
+        finally:
+            with suppress(FilesystemError):
+                self._client.delete(key)
+        raise FilesystemError(
+            f"{self.root}: this server creates an object although there is one of its name (it "
+            "ignores If-None-Match), and without that a commit is not atomic: use a server or a "
+            "version of it that has conditional writes"
+        )
+
+    def write(self, name: str, parts: Iterable[Content]) -> None:
+        """Write a segment to this machine's disk; `publish` uploads it."""
+        self._make_folder()
+        self._files.write(name, parts)
+        size = self._files.size(name)
+        lease = self._cache.lease(self.local_path(name), size)
+        if lease is None:
+            raise FilesystemError(
+                f"{self.local_path(name)}: the file was removed before it was uploaded; is the "
+                "cache too small?"
+            )
+        self._pending[name] = lease
+        self._cache.make_room(size)
+
+    def publish(self, name: str) -> None:
+        """Upload a segment that was written here, unless that was done."""
+        if name in self._pending:
+            content = self._files.map(name)
+            self._client.put(self._key(name), packed(content.data))
+            self._uploaded[name] = len(content)
+            self._pending.pop(name, None)
+
+    def publish_all(self, names: Sequence[str]) -> None:
+        """Upload segments at the same time."""
+        pending = [name for name in names if name in self._pending]
+        _map_at_once(self.publish, pending, _TRANSFERS_AT_ONCE)
+
+    def remove(self, name: str) -> None:
+        """Remove a file, here and in the bucket; a missing one is not an error."""
+        was_pending = self._pending.pop(name, None) is not None
+        self._uploaded.pop(name, None)
+        if name.startswith(f"{SEGMENTS}/"):
+            self._files.remove(name)
+        if not was_pending:
+            self._client.delete(self._key(name))
+
+    def sync_folder(self, folder: str) -> None:
+        """Do nothing: an object and its name are durable together."""
+
+    def random_id(self) -> str:
+        """Return 16 random bytes as 32 hexadecimal digits."""
+        return self._files.random_id()
+
+
+_Item = TypeVar("_Item")
+
+
+def _map_at_once(call: Callable[[_Item], _T], items: Sequence[_Item], threads: int) -> list[_T]:
+    """Return the results of calls that wait for a server, made in several threads."""
+    if len(items) < 2:
+        return [call(item) for item in items]
+    # A pool per call: the threads of an older one would not be there after a fork.
+    with ThreadPoolExecutor(min(threads, len(items))) as pool:
+        return list(pool.map(call, items))

@@ -1,0 +1,147 @@
+"""The quick lookup of a row returns what the general one does."""
+
+from __future__ import annotations
+
+import gc
+import traceback
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relstate.storage import Store
+from relstate.storage.errors import NullKeyError, SchemaMismatchError, ValueRangeError
+from relstate.storage.log.table_definition import TableDefinition
+from relstate.storage.schema.ddl import parse_columns
+from relstate.storage.schema.schema import TableSchema
+from relstate.storage.segment.key import vnode_of
+from relstate.storage.table.fullkey import MISFITS
+from relstate.storage.table.rowencoding import RowEncoding
+from support.stores import unsynced
+
+_USUAL = {
+    "TINYINT": st.integers(-(2**7), 2**7 - 1),
+    "SMALLINT": st.integers(-(2**15), 2**15 - 1),
+    "INT": st.integers(-(2**31), 2**31 - 1),
+    "BIGINT": st.integers(-(2**63), 2**63 - 1),
+}
+_ODD: st.SearchStrategy[Any] = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.floats(),
+    st.integers(-(2**65), 2**65),
+    st.text(),
+    st.binary(),
+    st.integers(-100, 100).map(np.int64),
+)
+_KEYS = st.one_of(
+    st.lists(st.sampled_from(sorted(_USUAL)), min_size=1, max_size=3), st.just(["STRING"])
+)
+
+
+def encoding_of(types: list[str]) -> RowEncoding:
+    """Return the encoding of a table whose key has these types."""
+    columns = ", ".join(f"k{number} {name}" for number, name in enumerate(types))
+    names = [f"k{number}" for number in range(len(types))]
+    schema = TableSchema.build(parse_columns(f"{columns}, v STRING"), names, names)
+    return RowEncoding(TableDefinition(3, "t", schema, 2), 7)
+
+
+@given(data=st.data(), types=_KEYS)
+def test_usual_keys_have_the_bytes_of_the_general(data: st.DataObject, types: list[str]) -> None:
+    """Whole numbers of each width, several of them, and a text with any characters."""
+    encoding = encoding_of(types)
+    values = [data.draw(_USUAL.get(name, st.text(st.characters(codec="utf-8")))) for name in types]
+    assert encoding.key_encoder is not None
+    vnode, full_key = encoding.key_encoder(values)
+
+    assert full_key == encoding.encode_key(values)
+    assert vnode == vnode_of(full_key)
+
+
+@given(values=st.lists(_ODD, max_size=3), types=_KEYS)
+def test_other_keys_are_left_to_the_general_way(values: list[Any], types: list[str]) -> None:
+    """What the general way refuses is refused; what is not refused has the same bytes."""
+    encoding = encoding_of(types)
+    assert encoding.key_encoder is not None
+    try:
+        encoded = encoding.key_encoder(values)
+    except MISFITS:
+        return
+    assert encoded[1] == encoding.encode_key(values)
+
+
+@pytest.mark.parametrize(
+    ("columns", "primary_key", "distribution_key"),
+    [
+        ("a INT, b INT", ["a", "b"], ["b"]),
+        ("a INT, b INT", ["a", "b"], ["a"]),
+        ("a INT", ["a DESC"], ["a"]),
+        ("a INT, b STRING", ["a", "b"], ["a", "b"]),
+        ("a DATE", ["a"], ["a"]),
+    ],
+)
+def test_tables_of_other_keys_have_no_quick_encoder(
+    columns: str, primary_key: list[str], distribution_key: list[str]
+) -> None:
+    """Descending keys, other types, texts among others, and rows distributed by some columns."""
+    schema = TableSchema.build(parse_columns(columns), primary_key, distribution_key)
+
+    assert RowEncoding(TableDefinition(3, "t", schema, 2), 7).key_encoder is None
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """A store with a table of rows of two schemas, in several files, one of them deleted."""
+    store = Store.create(str(tmp_path), environment=unsynced(str(tmp_path)))
+    store.create_table("t", "k BIGINT NOT NULL, v STRING, n INT", primary_key=["k"])
+    store.write("t", pa.table({"k": [1, 2, 3], "v": ["a", "b", None], "n": [1, 2, 3]}))
+    store.add_columns("t", "w DOUBLE")
+    store.write("t", pa.table({"k": [2, 4], "v": ["B", "d"], "n": [0, 4], "w": [0.5, None]}))
+    store.delete("t", pa.table({"k": [1]}))
+    return store
+
+
+def test_rows_are_those_of_a_scan(store: Store) -> None:
+    """Under either schema, the newest version, with NULLs; None for what was deleted."""
+    table = store.table("t")
+    rows = {row["k"]: tuple(row.values()) for row in table.to_dicts()}
+
+    assert {key: table.get(key) for key in range(6)} == {key: rows.get(key) for key in range(6)}
+    assert rows.keys() == {2, 3, 4}
+    assert table.get(np.int64(2)) == rows[2]
+
+
+@pytest.mark.parametrize(
+    ("key", "error"),
+    [
+        (None, NullKeyError),
+        (True, SchemaMismatchError),
+        ("2", SchemaMismatchError),
+        (2**63, ValueRangeError),
+    ],
+)
+def test_wrong_keys_have_their_errors(store: Store, key: object, error: type[Exception]) -> None:
+    """Those of the general way, which is not a consequence of another error."""
+    with pytest.raises(error) as raised:
+        store.table("t").get(key)
+    shown = "".join(traceback.format_exception(raised.value))
+    assert "fullkey" not in shown
+
+
+def test_a_table_is_released_with_its_last_reference(store: Store) -> None:
+    """Its files are open while it lives: no cycle of references holds it."""
+    table = store.read_plan("t").open()
+    assert table.get((2,)) is not None
+    files = weakref.ref(table._files)
+    gc.disable()
+    try:
+        del table
+        assert files() is None
+    finally:
+        gc.enable()

@@ -1,0 +1,205 @@
+"""Object stores for tests: one in memory that counts requests, and an S3 server with a proxy."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from relstate.storage.location import Location
+from relstate.storage.objects.cache import Cache
+from relstate.storage.objects.client import ObjectClient, ObjectStatus
+from relstate.storage.objects.connection import connect
+from relstate.storage.objects.environment import ObjectEnvironment
+
+SECRET = "s3cr3t-of-the-tests"
+
+
+class CountingClient(ObjectClient):
+    """A client that remembers its requests, as pairs of a method and a key."""
+
+    def __init__(self, location: Location) -> None:
+        super().__init__(connect(location), location)
+        self.requests: list[tuple[str, str]] = []
+
+    def get(self, key: str) -> bytes:
+        self.requests.append(("get", key))
+        return super().get(key)
+
+    def get_start(self, key: str, size: int) -> tuple[bytes, int]:
+        self.requests.append(("get_start", key))
+        return super().get_start(key, size)
+
+    def head(self, key: str) -> ObjectStatus:
+        self.requests.append(("head", key))
+        return super().head(key)
+
+    def list(self, folder: str) -> list[str]:
+        self.requests.append(("list", folder))
+        return super().list(folder)
+
+    def delete(self, key: str) -> None:
+        self.requests.append(("delete", key))
+        super().delete(key)
+
+    def put(self, key: str, data: bytes | memoryview) -> None:
+        self.requests.append(("put", key))
+        super().put(key, data)
+
+    def put_new(self, key: str, data: bytes) -> None:
+        self.requests.append(("put_new", key))
+        super().put_new(key, data)
+
+
+class CountedStore(ObjectEnvironment):
+    """The environment of a store in memory, which counts its requests."""
+
+    def __init__(self, uri: str, cache: str | os.PathLike[str], capacity: int = 1 << 30) -> None:
+        location = Location(uri)
+        self.client = CountingClient(location)
+        super().__init__(location, self.client, Cache(os.fspath(cache), capacity))
+
+    def taken(self) -> list[tuple[str, str]]:
+        """Return the requests since the last call."""
+        requests = [(kind, key.split("/", 1)[-1]) for kind, key in self.client.requests]
+        self.client.requests.clear()
+        return requests
+
+
+@contextmanager
+def s3_server(folder: Path) -> Iterator[str]:
+    """Run moto's S3 server as a process; yield its endpoint. It has a bucket ``shop``."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    with (folder / "moto.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            endpoint = f"http://127.0.0.1:{port}"
+            for _ in range(300):
+                with suppress(OSError):
+                    request = urllib.request.Request(f"{endpoint}/shop", method="PUT")
+                    urllib.request.urlopen(request).close()
+                    break
+                time.sleep(0.1)
+            yield endpoint
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def s3_options(endpoint: str, cache: Path, **options: str) -> dict[str, str]:
+    """Return the storage options of a store on a server of the tests."""
+    return {
+        "endpoint": endpoint,
+        "access_key_id": "tester",
+        "secret_access_key": SECRET,
+        "region": "us-east-1",
+        "allow_http": "true",
+        "cache_folder": str(cache),
+        **options,
+    }
+
+
+@contextmanager
+def unreliable_proxy(endpoint: str, seed: int, share: float) -> Iterator[str]:
+    """Run a proxy before a server; yield its endpoint.
+
+    Of so large a share of the requests it draws one to be answered by an error before or after it
+    was carried out, carried out twice, delayed, or cut off in the middle of its answer.
+    """
+    target = re.sub("^http://", "", endpoint)
+    draw = random.Random(seed)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _carry_out(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
+            connection = HTTPConnection(target, timeout=30)
+            try:
+                headers = {
+                    name: value
+                    for name, value in self.headers.items()
+                    if name.lower() not in ("connection", "transfer-encoding")
+                }
+                connection.request(self.command, self.path, body, headers)
+                answer = connection.getresponse()
+                return answer.status, answer.getheaders(), answer.read()
+            finally:
+                connection.close()
+
+        def _answer(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
+            self.send_response_only(status)
+            for name, value in headers:
+                if name.lower() not in ("connection", "transfer-encoding", "content-length"):
+                    self.send_header(name, value)
+            length = len(body)
+            if self.command == "HEAD":
+                length = int(
+                    {name.lower(): value for name, value in headers}.get("content-length", 0)
+                )
+            self.send_header("Content-Length", str(length))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def _serve(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            trouble = "none"
+            if draw.random() < share:
+                trouble = draw.choice(
+                    ["drop", "lose", "twice", "delay", "cut", "500", "503", "429", "412", "late500"]
+                )
+            if trouble == "drop":
+                self.close_connection = True
+                return
+            if trouble in ("500", "503", "429", "412"):
+                self._answer(int(trouble), [], b"")
+                return
+            if trouble == "delay":
+                time.sleep(draw.uniform(0.05, 0.3))
+            if trouble == "twice":
+                self._carry_out(body)
+            status, headers, content = self._carry_out(body)
+            if trouble == "late500":
+                self._answer(500, [], b"")
+            elif trouble == "lose":
+                self.close_connection = True
+            elif trouble == "cut" and content:
+                self.send_response_only(status)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content[: len(content) // 2])
+                self.close_connection = True
+            else:
+                self._answer(status, headers, content)
+
+        do_GET = do_PUT = do_HEAD = do_DELETE = do_POST = _serve  # noqa: N815
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
