@@ -20,6 +20,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as s
 from pyspark.util import _load_from_socket
 
+from .types import has_variant
+
 LOCAL_ROWS = 131_072
 """Rows that are processed in the driver's process.
 
@@ -50,13 +52,19 @@ def known_rows(frame: DataFrame, most: int | None = None) -> list[pa.RecordBatch
         return None
     if relation.nodeName() == "LocalRelation":
         batches = _received(frame, relation.data())
-    elif '"variant"' in frame.schema.json():
+    elif has_variant(frame.schema):
         # Spark's toArrow fails for a VARIANT that is NULL, also inside a value.
         return None
     else:
         plain = frame.toDF(*(f"c{index}" for index in range(len(frame.columns))))
         batches = plain.toArrow().to_batches()
     return batches if sum(batch.nbytes for batch in batches) <= LOCAL_BYTES else None
+
+
+def has_many_rows(frame: DataFrame, rows: int) -> bool:
+    """Return whether a frame may have more than so many rows, by Spark's plan of it."""
+    plan = getattr(frame, "_jdf", None)
+    return plan is not None and not _has_at_most(plan.queryExecution().optimizedPlan(), rows)
 
 
 def table_of(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:

@@ -10,6 +10,7 @@
     write    path table patch opColumn clustered ttl ttlColumn mergeSchema txnAppId txnVersion
     stream   path table patch opColumn clustered ttl ttlColumn mergeSchema txnAppId
 
+Any of them takes options ``storage.<name>`` of the object store that the path is in.
 ``feed`` is a batch read of a change feed, ``follow`` a streaming read of one.
 
 Promises: one error reports all problems of a set of options, by the names of the documentation; an
@@ -26,7 +27,7 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import Any, TypeAlias
 
-from relstate.storage import DEDUPLICATIONS, errors, local_folder, parse_instant
+from relstate.storage import DEDUPLICATIONS, Location, errors, location_of, parse_instant
 
 from .duration import positive_seconds
 
@@ -36,6 +37,8 @@ FOLLOWS_LATEST = "followsLatest"
 PARTIAL_AGGREGATE = "partialAggregate"
 ROW_LIMIT = "rowLimit"
 EXPIRY_PATHS = "expiryPaths"
+# Options of the object store that the path is in have this prefix.
+_STORAGE = "storage."
 
 _Parse: TypeAlias = Callable[[str], Any]
 _Check: TypeAlias = Callable[[Mapping[str, Any]], str | None]
@@ -132,6 +135,25 @@ class WriteOptions:
     ttl_column: str | None = None
     merge_schema: bool = False
     patch: bool = False
+
+
+def storage_options(path: str) -> dict[str, str]:
+    """Return the options with which Spark opens the object store that a store's path is in."""
+    values = path.storage_options if isinstance(path, Location) else {}
+    return {f"{_STORAGE}{name}": value for name, value in values.items()}
+
+
+def location(options: Mapping[str, str]) -> Location:
+    """Return the location of the store that checked options name."""
+    values = {
+        key[len(_STORAGE) :]: value for key, value in options.items() if is_storage_option(key)
+    }
+    return location_of(options["path"], values or None)
+
+
+def is_storage_option(key: str) -> bool:
+    """Return whether an option of a read or write is one of the object store."""
+    return key.lower().startswith(_STORAGE)
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
@@ -263,6 +285,8 @@ def _parse_options(
     values: dict[str, Any] = {}
     problems: list[str] = []
     for key, text in options.items():
+        if is_storage_option(key):
+            continue
         name = names.get(key.lower())
         if name is None:
             problems.append(_unknown_option_problem(key, parsers, operation))
@@ -271,6 +295,8 @@ def _parse_options(
             values[name] = parsers[name](text)
         except ValueError as error:
             problems.append(f"option {name!r} is {text!r}: {error}")
+    if "path" in values:
+        values["path"] = location({**options, "path": values["path"]})
     present = {names.get(key.lower()) for key in options}
     problems += [_MISSING[name] for name in _REQUIRED if name not in present]
     problems += [problem for check in checks if (problem := check(values)) is not None]
@@ -375,9 +401,9 @@ def _text(text: str) -> str:
     return text
 
 
-def _path(text: str) -> str:
-    """Return the local folder; Spark's catalog writes it as a URI of the scheme ``file``."""
-    return local_folder(text)
+def _path(text: str) -> Location:
+    """Return the location; Spark's catalog writes a folder as a URI of the scheme ``file``."""
+    return location_of(text)
 
 
 def _instant(text: str) -> str:

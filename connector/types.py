@@ -41,6 +41,18 @@ def passes_as_is(data_type: t.DataType) -> bool:
     return isinstance(data_type, _PLAIN) and not is_collated
 
 
+def has_variant(data_type: s.DataType) -> bool:
+    """Tell whether a value of a type of Spark's is a VARIANT, or has one inside."""
+    match data_type:
+        case s.StructType():
+            return any(has_variant(field.dataType) for field in data_type.fields)
+        case s.ArrayType():
+            return has_variant(data_type.elementType)
+        case s.MapType():
+            return has_variant(data_type.keyType) or has_variant(data_type.valueType)
+    return isinstance(data_type, s.VariantType)
+
+
 def struct_type(columns: Sequence[Column]) -> StructType:
     """Return columns of a table as a schema of Spark."""
     return struct_of([column.field for column in columns])

@@ -1,8 +1,9 @@
 """The command line: ``relstate COMMAND STORE ...``.
 
 Read in this order: program (the commands and how the program ends); the commands: tables, listings
-(views and commits), rows, statements, maintenance, pages, redis, doctor (and pythons); terminal
-(arguments and output), surroundings (the process's variables and other programs).
+(views and commits), rows, files, statements, maintenance, pages, redis, doctor (and pythons);
+terminal (arguments and output), completion (of words in a shell), surroundings (the process's
+variables and other programs).
 
 Needs click and rich, which the extra ``relstate[cli]`` brings; says so where they are missing.
 """

@@ -164,7 +164,9 @@ def judge_store(surroundings: Surroundings, path: str) -> Iterator[Finding]:
     try:
         environment = environment_of(path)
         with Store.open(path, environment=environment) as store:
-            description = f"{store.path}: {len(store.tables())} tables at epoch {store.epoch}"
+            tables = len(store.tables())
+            noun = "table" if tables == 1 else "tables"
+            description = f"{store.path}: {tables} {noun} at epoch {store.epoch}"
     except errors.RelstateError as error:
         advice = "give the path of a store, or repair what the message says"
         yield problem("store", f"{type(error).__name__}: {error}", advice)

@@ -1,4 +1,7 @@
-"""The commands that keep a store fast, small and correct: compact, vacuum, check, repair."""
+"""The commands that keep a store fast, small and correct.
+
+Compact, vacuum, restore, check, repair.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,19 @@ import click
 from relstate.connector.quantities import count, size
 from relstate.storage import Report, Store, errors
 
-from .surroundings import use_this_python
+from .completion import complete_tables, complete_views
+from .surroundings import quiet_programs, use_this_python
 from .terminal import (
     Heading,
+    chosen_epoch,
     duration_option,
+    epoch_options,
     json_option,
     progress,
     show_document,
     show_table,
     store_argument,
+    table_argument,
 )
 
 if TYPE_CHECKING:
@@ -31,7 +38,7 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Merge small files.")
 @store_argument
-@click.argument("table", metavar="[TABLE]", required=False)
+@click.argument("table", metavar="[TABLE]", required=False, shell_complete=complete_tables)
 @json_option
 def compact(path: str, table: str | None, as_json: bool) -> None:
     """Merge the files of TABLE in STORE, of all tables by default, to one file per shard.
@@ -79,9 +86,39 @@ def vacuum(path: str, retention: int | None, dry_run: bool, as_json: bool) -> No
     )
 
 
+@click.command(short_help="Bring back the rows of an earlier epoch.")
+@store_argument
+@table_argument
+@epoch_options
+@json_option
+def restore(path: str, table: str, epoch: int | None, moment: str | None, as_json: bool) -> None:
+    """Replace the rows of TABLE in STORE by those of an earlier epoch, as one new epoch.
+
+    Columns that came later are NULL. It can be undone by restoring the epoch before.
+    """
+    with Store.open(path) as store, progress("Restoring"):
+        chosen = chosen_epoch(store, epoch, moment)
+        if chosen is None:
+            raise click.UsageError("Say which epoch to restore: --version or --timestamp.")
+        restored = Restored(table, chosen, store.restore(table, chosen))
+    if as_json:
+        show_document(restored)
+        return
+    _show_facts([("epoch", count(restored.epoch)), ("rows are of epoch", count(restored.of_epoch))])
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """The epoch of which the rows of a table are, and the new one in which they are so again."""
+
+    table: str
+    of_epoch: int
+    epoch: int
+
+
 @click.command(short_help="Verify every byte.")
 @store_argument
-@click.argument("names", metavar="[VIEW]...", nargs=-1)
+@click.argument("names", metavar="[VIEW]...", nargs=-1, shell_complete=complete_views)
 @click.option(
     "--views",
     "with_views",
@@ -179,8 +216,8 @@ class CheckedStore:
 def _check_views(store: Store, names: tuple[str, ...]) -> tuple[ViewReport, ...]:
     from relstate.connector.sql.check_views import check_views
 
-    with local_spark() as spark, progress("Checking views"):
-        return check_views(spark, store, names or None)
+    with local_spark() as spark, progress("Checking views") as report:
+        return check_views(spark, store, names or None, report)
 
 
 def _show_report(report: Report, views: tuple[ViewReport, ...]) -> None:
@@ -221,7 +258,8 @@ def local_spark() -> Iterator[SparkSession]:
     use_this_python()
     before = SparkSession.getActiveSession()
     builder = SparkSession.builder.master("local[*]").appName("relstate")
-    session = builder.config(map=dict(_SETTINGS)).getOrCreate()
+    with quiet_programs():
+        session = builder.config(map=dict(_SETTINGS)).getOrCreate()
     try:
         yield session
     finally:

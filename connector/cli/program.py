@@ -19,14 +19,16 @@ import click
 from relstate.connector.failure import describe_error
 from relstate.storage import errors
 
+from .cache import cache
 from .doctor import doctor
+from .files import export, load
 from .listings import history, views
-from .maintenance import check, compact, repair, vacuum
+from .maintenance import check, compact, repair, restore, vacuum
 from .pages import metrics, report, ui
 from .redis import redis
 from .rows import changes, get, scan
 from .statements import sql
-from .tables import describe, tables
+from .tables import create, describe, tables
 
 _ERROR = 2
 _INTERRUPTED = 130
@@ -112,6 +114,7 @@ def program() -> None:
 
 
 _EXAMPLES = {
+    create: "create /data/shop --retention '7 days'",
     tables: "tables /data/shop --count",
     views: "views /data/shop --json",
     describe: "describe /data/shop orders",
@@ -119,11 +122,15 @@ _EXAMPLES = {
     get: "get /data/shop orders 42",
     scan: "scan /data/shop orders --where 'amount > 100' --columns customer,amount --limit 10",
     changes: "changes /data/shop orders --from 3 --where \"_change_type = 'delete'\"",
+    load: "load /data/shop orders orders.csv more.csv.gz",
+    export: "export /data/shop orders -o orders.parquet --timestamp '2026-03-01 08:30'",
     sql: "sql /data/shop 'SELECT customer, sum(amount) FROM orders GROUP BY customer'",
     compact: "compact /data/shop orders",
     vacuum: "vacuum /data/shop --retention '1 day' --dry-run",
+    restore: "restore /data/shop orders --version 41",
     check: "check /data/shop --views daily_sales",
     repair: "repair /data/shop --clock",
+    cache: "cache --clear",
     ui: "ui /data/shop --port 8787",
     report: "report /data/shop -o shop.html",
     metrics: "metrics /data/shop --listen 9090",

@@ -9,13 +9,13 @@ import click
 
 from relstate.connector.figures.rows import Rows, changed_rows, find_row, scan_rows
 from relstate.connector.row_json import json_rows
-from relstate.storage import Store
-from relstate.storage import types as t
+from relstate.storage import Store, types
 
 from .terminal import (
     Heading,
-    at_option,
+    chosen_epoch,
     columns_option,
+    epoch_options,
     json_option,
     limit_option,
     show_line,
@@ -26,8 +26,6 @@ from .terminal import (
 )
 
 _PAGE = 1000
-_NUMBERS = t.TinyInt | t.SmallInt | t.Int | t.BigInt | t.Float | t.Double | t.Decimal
-
 # So that a negative number is a value of the key, not an option.
 _NEGATIVE = {"ignore_unknown_options": True}
 
@@ -36,7 +34,7 @@ _NEGATIVE = {"ignore_unknown_options": True}
 @store_argument
 @table_argument
 @click.argument("key", metavar="KEY...", nargs=-1, required=True, type=click.UNPROCESSED)
-@at_option
+@epoch_options
 @json_option
 @click.pass_context
 def get(
@@ -45,6 +43,7 @@ def get(
     table: str,
     key: tuple[str, ...],
     epoch: int | None,
+    moment: str | None,
     as_json: bool,
 ) -> None:
     """Show the row of TABLE in STORE whose primary key is KEY; end with 1 if there is none.
@@ -52,7 +51,7 @@ def get(
     Give the key's values in its order, each as --json shows it.
     """
     with Store.open(path) as store:
-        rows = find_row(store, table, key, epoch)
+        rows = find_row(store, table, key, chosen_epoch(store, epoch, moment))
         objects = (row for batch in rows.batches for row in json_rows(batch, rows.types))
         row = next(objects, None)
     if row is None:
@@ -70,7 +69,7 @@ def get(
 @click.option("--where", metavar="EXPR", help="A SQL expression in Spark's dialect.")
 @columns_option
 @limit_option("rows")
-@at_option
+@epoch_options
 @json_option
 def scan(
     path: str,
@@ -79,6 +78,7 @@ def scan(
     columns: tuple[str, ...] | None,
     limit: int | None,
     epoch: int | None,
+    moment: str | None,
     as_json: bool,
 ) -> None:
     """Show the rows of TABLE in STORE, in the order of the primary key.
@@ -87,6 +87,7 @@ def scan(
     timestamps in it are in UTC unless they name a zone.
     """
     with Store.open(path) as store:
+        epoch = chosen_epoch(store, epoch, moment)
         rows = scan_rows(store, table, columns=columns, where=where, limit=limit, epoch=epoch)
         show_rows(rows, as_json=as_json)
 
@@ -129,7 +130,7 @@ def show_rows(rows: Rows, *, as_json: bool) -> None:
                 show_line(row)
         return
     headings = [
-        Heading(name, counted=isinstance(data_type, _NUMBERS))
+        Heading(name, counted=isinstance(data_type, types.NUMBERS))
         for name, data_type in zip(rows.names, rows.types, strict=True)
     ]
     shown = 0

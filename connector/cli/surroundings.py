@@ -15,8 +15,10 @@ import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from tempfile import TemporaryFile
 
 _NOT_RUN = 126  # as a shell says
 
@@ -86,6 +88,28 @@ def write_file(path: str, text: str) -> None:
     """Write a file outside any store. OSError."""
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
+
+
+@contextmanager
+def quiet_programs() -> Iterator[None]:
+    """Let programs that are started in the block, and live on, write no errors.
+
+    What they wrote in the block is on stderr after all if it ends with an error.
+    """
+    sys.stderr.flush()
+    before = os.dup(2)
+    with TemporaryFile() as written:
+        os.dup2(written.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            os.dup2(before, 2)
+            written.seek(0)
+            os.write(2, written.read())
+            raise
+        finally:
+            os.dup2(before, 2)
+            os.close(before)
 
 
 def use_this_python() -> None:

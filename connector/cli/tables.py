@@ -1,4 +1,4 @@
-"""The commands ``tables`` and ``describe``: the tables of a store, and the description of a table.
+"""The commands ``create``, ``tables`` and ``describe``: a store, its tables, one of them.
 
 Promises: everything is of one epoch. Rows are counted only with ``--count``; otherwise they are
 estimated from the statistics that the log has of each segment.
@@ -14,10 +14,11 @@ import click
 from relstate.connector.duration import duration_text
 from relstate.connector.figures.tables import Properties, TableDescription, describe_table
 from relstate.connector.quantities import count, size
-from relstate.storage import Store, figures
+from relstate.storage import DEFAULT_RETENTION, Store, figures
 
 from .terminal import (
     Heading,
+    duration_option,
     json_option,
     progress,
     show_document,
@@ -27,6 +28,37 @@ from .terminal import (
     store_argument,
     table_argument,
 )
+
+
+@click.command(short_help="Create an empty store.")
+@store_argument
+@duration_option(
+    "--retention", "How long older epochs stay readable: seconds, or '7 days'; 1 day by default."
+)
+@click.option("--exist-ok", is_flag=True, help="Leave a store that is there already as it is.")
+@json_option
+def create(path: str, retention: int | None, exist_ok: bool, as_json: bool) -> None:
+    """Create an empty store in the folder STORE.
+
+    Fill it with `relstate load STORE TABLE FILE --create`, by SQL, or through Spark.
+    """
+    seconds = DEFAULT_RETENTION if retention is None else retention
+    with Store.create(path, retention=seconds, exist_ok=exist_ok) as store:
+        created = CreatedStore(store.path, store.epoch, store.settings.retention)
+    if as_json:
+        show_document(created)
+    else:
+        kept = duration_text(created.retention)
+        show_text(f"{created.path}: epoch {created.epoch}; epochs stay readable for {kept}")
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedStore:
+    """A store that is there now: its epoch, and its retention in seconds."""
+
+    path: str
+    epoch: int
+    retention: int
 
 
 @click.command(short_help="List the tables.")

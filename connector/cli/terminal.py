@@ -13,17 +13,29 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
 from relstate.connector.duration import whole_seconds
 from relstate.connector.row_json import text_of
+from relstate.storage import Store, parse_instant
+
+from .completion import complete_columns, complete_folders, complete_tables
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -33,12 +45,12 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 def store_argument(command: _Command) -> _Command:
     """Give a command the path of a store as ``path``."""
-    return click.argument("path", metavar="STORE")(command)
+    return click.argument("path", metavar="STORE", shell_complete=complete_folders)(command)
 
 
 def table_argument(command: _Command) -> _Command:
     """Give a command the name of a table as ``table``."""
-    return click.argument("table", metavar="TABLE")(command)
+    return click.argument("table", metavar="TABLE", shell_complete=complete_tables)(command)
 
 
 def json_option(command: _Command) -> _Command:
@@ -46,14 +58,19 @@ def json_option(command: _Command) -> _Command:
     return click.option("--json", "as_json", is_flag=True, help="Write JSON to stdout.")(command)
 
 
+def names_of(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...] | None:
+    """Return the names in an option, which are separated by commas; None without the option."""
+    return None if text is None else tuple(name.strip() for name in text.split(","))
+
+
 def columns_option(command: _Command) -> _Command:
     """Give a command ``columns``: names, or None for all."""
-
-    def split(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...] | None:
-        return None if text is None else tuple(name.strip() for name in text.split(","))
-
     return click.option(
-        "--columns", metavar="A,B", callback=split, help="The columns to show; all by default."
+        "--columns",
+        metavar="A,B",
+        callback=names_of,
+        shell_complete=complete_columns,
+        help="The columns to show; all by default.",
     )(command)
 
 
@@ -75,15 +92,35 @@ def duration_option(name: str, help_text: str) -> Callable[[_Command], _Command]
     return click.option(name, metavar="DURATION", callback=parse, help=help_text)
 
 
-def at_option(command: _Command) -> _Command:
-    """Give a command ``epoch``: the one to read at, None for the latest."""
-    return click.option(
+def epoch_options(command: _Command) -> _Command:
+    """Give a command ``epoch`` and ``moment``, which name the epoch to read: see `chosen_epoch`."""
+    by_time = click.option(
+        "--timestamp",
+        "moment",
+        metavar="TIME",
+        help="Read what was committed then: 2026-03-01 08:30, in UTC unless it has a zone.",
+    )
+    by_number = click.option(
+        "--version",
         "--at",
         "epoch",
         metavar="EPOCH",
         type=int,
         help="Read at this epoch; the latest by default.",
-    )(command)
+    )
+    return by_number(by_time(command))
+
+
+def chosen_epoch(store: Store, epoch: int | None, moment: str | None) -> int | None:
+    """Return the epoch that options name; None for neither.
+
+    UsageError for both, OptionError for a text that is not a time; the errors of `Store.epoch_at`.
+    """
+    if moment is None:
+        return epoch
+    if epoch is not None:
+        raise click.UsageError("--version and --timestamp both name an epoch; give one.")
+    return store.epoch_at(parse_instant(moment))
 
 
 # Wider than any line, where no terminal sets a width.
@@ -142,13 +179,28 @@ def show_message(message: str) -> None:
     sys.stderr.write(f"{message}\n")
 
 
+class Unit(Enum):
+    """What progress is counted in."""
+
+    PIECES = auto()
+    ROWS = auto()
+    BYTES = auto()
+
+
+_COUNTERS: dict[Unit, Callable[[], ProgressColumn]] = {
+    Unit.PIECES: MofNCompleteColumn,
+    Unit.ROWS: lambda: TextColumn("{task.completed:,.0f} rows"),
+    Unit.BYTES: DownloadColumn,
+}
+
+
 @contextmanager
-def progress(what: str) -> Iterator[Report]:
+def progress(what: str, unit: Unit = Unit.PIECES) -> Iterator[Report]:
     """Show a bar while the block runs, where stderr is a terminal; yield what moves it."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        _COUNTERS[unit](),
         TimeElapsedColumn(),
     )
     console = Console(stderr=True)

@@ -160,8 +160,10 @@ class DmlTask:
         is_removal = np.isin(operations, _REMOVING)
         is_new = np.isin(operations, _OF_FREE_KEY) & ~np.isin(codes, codes[is_removal])
         self._check_free(rows, is_new)
-        # The last entry of a key wins, so the removal of a row has to precede the new row.
-        yield rows.take(pa.array(np.argsort(~is_removal, kind="stable")))
+        if is_removal.any():
+            # The last entry of a key wins, so the removal of a row has to precede the new row.
+            rows = rows.take(pa.array(np.argsort(~is_removal, kind="stable")))
+        yield rows
 
     def _checked_row_ids(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the changes of a table without a primary key as they are.

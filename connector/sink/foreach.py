@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from relstate.connector.failure import unwrap_errors
+from relstate.connector.options import storage_options
 from relstate.storage import WriteTarget, errors
 
 from .metadata_columns import check_order
@@ -56,7 +57,8 @@ class ForeachBatchWriter:
     def write(self, batch: DataFrame, batch_id: int) -> None:
         """Write one micro-batch without a shuffle. Errors are those of Spark that wrap our own."""
         writer = batch.write.format("relstate").mode("append")
-        writer.options(**self._options(batch_id)).save(self.target.path)
+        writer.options(**self._options(batch_id), **storage_options(self.target.path))
+        writer.save(self.target.path)
 
     @property
     def _keeps_order(self) -> bool:

@@ -7,11 +7,16 @@ Does not know: what is written.
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from relstate.connector.syntax.tokens import quoted
 from relstate.storage import TableSchema
+
+_ADAPTIVE = "spark.sql.adaptive.enabled"
 
 
 def unit_expression(schema: TableSchema, vnode_count: int, units: int) -> str:
@@ -50,9 +55,24 @@ def shuffle_by_key(rows: DataFrame, schema: TableSchema, vnode_count: int) -> Da
         unit = (
             f"IF({quoted(schema.row_id.name)} IS NULL, pmod(spark_partition_id(), {units}), {unit})"
         )
-    if str(conf.get("spark.sql.adaptive.enabled")).lower() == "true":
+    if str(conf.get(_ADAPTIVE)).lower() == "true":
         return rows.repartition(f.expr(unit))
     return rows.repartitionById(units, f.expr(unit))
+
+
+@contextmanager
+def adaptively(session: SparkSession) -> Iterator[None]:
+    """Let the shuffles of a block have as many partitions as their bytes need.
+
+    ``session``: of a streaming query, which is its own, and in which Spark turns this off: it holds
+    for operators with state, of which a function of ``foreachBatch`` sees the result alone.
+    """
+    before = session.conf.get(_ADAPTIVE)
+    session.conf.set(_ADAPTIVE, "true")
+    try:
+        yield
+    finally:
+        session.conf.set(_ADAPTIVE, str(before))
 
 
 def writing_tasks(batch: DataFrame) -> int | None:

@@ -8,9 +8,10 @@ changed); apply_changes, debezium and debezium_sequence (changes from other data
 check_views (views); maintenance_run and maintenance.
 """
 
+from relstate.connector.views.listener import ViewStreamListener
 from relstate.connector.views.stream import ViewStream
 
 from .database import Database, connect
 from .debezium import debezium
 
-__all__ = ["Database", "ViewStream", "connect", "debezium"]
+__all__ = ["Database", "ViewStream", "ViewStreamListener", "connect", "debezium"]

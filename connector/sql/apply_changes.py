@@ -15,20 +15,30 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import NullType, StringType, StructType
 
 from relstate.connector.failure import unwrap_errors
+from relstate.connector.local_rows import known_rows, table_of
+from relstate.connector.options import storage_options
 from relstate.connector.sink import ForeachBatchWriter
-from relstate.connector.sink.shuffle import shuffle_by_key
+from relstate.connector.sink.shuffle import adaptively, shuffle_by_key
+from relstate.connector.sink.write_plan import plan_batch
 from relstate.connector.syntax.tokens import quoted
+from relstate.connector.types import arrow_schema_of
 from relstate.storage import Column as TableColumn
 from relstate.storage import (
+    KeyCodec,
+    KeyColumn,
     TableDefinition,
     TableSchema,
     WriteTarget,
+    encoding_of,
     errors,
     no_key_error,
     types,
@@ -36,6 +46,8 @@ from relstate.storage import (
 
 _OPERATION = "__relstate_op"
 _ORDER = "__relstate_order"
+# What changes are sorted by. Of a delete and an update with one sequence the delete is the last.
+_SORTED = ("key", "version", "is_delete")
 
 Expression: TypeAlias = str | Column
 
@@ -112,8 +124,22 @@ class ChangeApplier:
         if version is not None:
             options["txnVersion"] = str(version)
         with unwrap_errors():
+            rows = changed_rows(self.target, self.changelog, source)
+            # Only a task knows of which streaming query a write is part.
+            is_named = version is None or self.application is not None
+            batches = known_rows(rows) if is_named else None
+            if batches is not None:
+                self._write_here(table_of(batches, arrow_schema_of(rows.schema)), rows, options)
+                return
             writer = self._last_changes(source).write.format("relstate").mode("append")
-            writer.options(**options).save(self.target.path)
+            writer.options(**options, **storage_options(self.target.path)).save(self.target.path)
+
+    def _write_here(self, rows: pa.Table, frame: DataFrame, options: Mapping[str, str]) -> None:
+        """Write changes that the driver has, without a job; ``frame``: what has their types."""
+        place = {"path": self.target.path, **storage_options(self.target.path)}
+        writer = plan_batch({**options, **place}, frame.schema, overwrite=False)
+        message = writer.write(iter([last_of_each_key(self.target, rows)]))
+        writer.commit([message])
 
     def start(
         self,
@@ -133,15 +159,15 @@ class ChangeApplier:
     def _write(self, batch: DataFrame, batch_id: int) -> None:
         # The rows are in the right partitions: `write` does not shuffle them again.
         writer = ForeachBatchWriter(self.target, self.application, _OPERATION)
-        with unwrap_errors():
+        with unwrap_errors(), adaptively(batch.sparkSession):
             writer.write(self._last_changes(batch), batch_id)
 
     def _last_changes(self, source: DataFrame) -> DataFrame:
         return last_changes(self.target, self.changelog, source)
 
 
-def last_changes(target: WriteTarget, changelog: Changelog, source: DataFrame) -> DataFrame:
-    """Return the last change of every key of a source, with its operation."""
+def changed_rows(target: WriteTarget, changelog: Changelog, source: DataFrame) -> DataFrame:
+    """Return all changes of a source: what is stored, and the operation as the last column."""
     schema = target.definition.schema
     versions = _versions(target.definition)
     sequence = _sequence(changelog.sequence_by, versions)
@@ -150,11 +176,38 @@ def last_changes(target: WriteTarget, changelog: Changelog, source: DataFrame) -
         deletes = f.coalesce(_expression(changelog.apply_as_deletes), f.lit(False))
     columns = [f.col(quoted(name)) for name in _stored_columns(schema, changelog, source, versions)]
     operation = f.when(deletes, f.lit("delete")).otherwise(f.lit("update"))
-    rows = source.select(
+    return source.select(
         *columns,
         *(value.alias(column.name) for column, value in zip(versions, sequence, strict=True)),
         operation.alias(_OPERATION),
     )
+
+
+def last_of_each_key(target: WriteTarget, rows: pa.Table) -> pa.RecordBatch:
+    """Return the last change of every key among `changed_rows`; errors as of a write."""
+    encoding = encoding_of(target.definition, target.vnode_count)
+    if not rows.num_rows:
+        return pa.RecordBatch.from_pylist([], schema=rows.schema)
+    (batch,) = rows.combine_chunks().to_batches()
+    versions = _versions(target.definition)
+    codec = KeyCodec([column.type for column in versions], [KeyColumn(c.id) for c in versions])
+    by_name = {name.lower(): index for index, name in enumerate(batch.schema.names)}
+    values = [batch.column(by_name[column.name.lower()]) for column in versions]
+    keys = encoding.encode_keys(encoding.conform_keys(batch))
+    is_delete = pc.equal(batch.column(_OPERATION), "delete")
+    changes = pa.table([keys, codec.encode(values), is_delete], _SORTED)
+    order = pc.sort_indices(changes, sort_keys=[(name, "ascending") for name in _SORTED])
+    ordered = keys.take(order)
+    is_followed = np.zeros(len(ordered), np.bool_)
+    is_followed[:-1] = np.asarray(pc.equal(ordered.slice(0, len(ordered) - 1), ordered.slice(1)))
+    return batch.take(order.filter(pa.array(~is_followed)))
+
+
+def last_changes(target: WriteTarget, changelog: Changelog, source: DataFrame) -> DataFrame:
+    """Return the last change of every key of a source, with its operation."""
+    schema = target.definition.schema
+    versions = _versions(target.definition)
+    rows = changed_rows(target, changelog, source)
     # Of a delete and an update with one sequence the delete wins, in any order of arrival.
     order = f.struct(
         *(f.col(quoted(column.name)) for column in versions),

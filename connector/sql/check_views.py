@@ -8,7 +8,7 @@ Does not know: how views are maintained.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -58,20 +58,26 @@ class ViewReport:
 
 
 def check_views(
-    spark: SparkSession, store: Store, names: Sequence[str] | None = None
+    spark: SparkSession,
+    store: Store,
+    names: Sequence[str] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> tuple[ViewReport, ...]:
     """Return a report of every view, by default of all. ViewNotFoundError, SessionError.
 
-    If a view cannot be checked, the reason is one of its problems.
+    If a view cannot be checked, the reason is one of its problems. ``progress`` takes how many
+    views are done, and of how many.
     """
     state = store.state
     runner, sessions = JobRunner(spark, store), batch_sessions(spark)
+    checked = [view_id for view_id in view_ids(state, names) if not is_replacement(state, view_id)]
+    reports: list[ViewReport] = []
     with keep_active_session(spark):
-        return tuple(
-            _report(sessions, runner, state, state.views[view_id])
-            for view_id in view_ids(state, names)
-            if not is_replacement(state, view_id)
-        )
+        for view_id in checked:
+            if progress is not None:
+                progress(len(reports), len(checked))
+            reports.append(_report(sessions, runner, state, state.views[view_id]))
+    return tuple(reports)
 
 
 def _report(

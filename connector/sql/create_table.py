@@ -1,7 +1,7 @@
 """The statements that create tables, as values.
 
     CREATE [OR REPLACE] TABLE [IF NOT EXISTS] t
-        (column type [NOT NULL] [COMMENT 'text'] [CHECK (condition)], …
+        (column type [NOT NULL] [DEFAULT constant] [COMMENT 'text'] [CHECK (condition)], …
             [, PRIMARY KEY (a, b DESC NULLS LAST)] [, [CONSTRAINT c] CHECK (condition)])
         [USING relstate] [COMMENT 'text']
         [TBLPROPERTIES ('merge' = 'partial', 'version_column' = 'c', 'ttl' = '7 days', …)]
@@ -25,14 +25,17 @@ from sqlglot import Token, TokenType
 from relstate.connector.syntax.tokens import TokenReader, excerpt
 from relstate.storage import errors
 
-from .ddl import read_descriptions, read_new_name
+from .ddl import default_position, read_descriptions, read_new_name
 
 QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
 
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """``columns``: DDL as written; keys and constraints are as `Store.create_table` takes them."""
+    """``columns``: DDL as written.
+
+    Keys, constraints and defaults are as `Store.create_table` takes them.
+    """
 
     name: str
     columns: str
@@ -42,6 +45,7 @@ class CreateTable:
     properties: dict[str, str] = field(default_factory=dict)
     or_replace: bool = False
     constraints: dict[str, str] = field(default_factory=dict)
+    defaults: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,20 @@ _CONSTRAINTS = ("UNIQUE", "FOREIGN", "FOREIGN KEY", "PRIMARY KEY")
 _Check: TypeAlias = tuple[str | None, str]
 
 
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """What is in the parentheses of CREATE TABLE.
+
+    ``definitions``: of columns, as written without what is in the other fields. ``keys``: the
+    primary keys. ``defaults``: by the names of their columns.
+    """
+
+    definitions: list[str] = field(default_factory=list)
+    keys: list[_Key] = field(default_factory=list)
+    checks: list[_Check] = field(default_factory=list)
+    defaults: dict[str, str] = field(default_factory=dict)
+
+
 def read_create_table(reader: TokenReader) -> Creation:
     """Read what follows CREATE TABLE."""
     return _read_create(reader, or_replace=False)
@@ -126,7 +144,8 @@ def _read_create(reader: TokenReader, *, or_replace: bool) -> Creation:
         _accept_using(reader)
         reader.finish()
         return CreateTableLike(name, source, if_not_exists, or_replace)
-    columns, keys, checks = _read_columns(reader) if reader.next_is("(") else ([], [], [])
+    columns = _read_columns(reader) if reader.next_is("(") else _Columns()
+    keys = columns.keys
     properties = _read_clauses(reader)
     if len(keys) > 1:
         raise errors.UnsupportedStatementError(
@@ -135,8 +154,8 @@ def _read_create(reader: TokenReader, *, or_replace: bool) -> Creation:
         )
     primary_key, distribution_key = keys[0] if keys else (None, None)
     if reader.accept("AS") or any(reader.next_is(word) for word in QUERIES):
-        if columns or checks:
-            first = [*columns, *(expression for _, expression in checks)][0]
+        if columns.definitions or columns.checks:
+            first = [*columns.definitions, *(text for _, text in columns.checks)][0]
             raise errors.UnsupportedStatementError(
                 f"the columns of {name!r} are those of its query: leave out {excerpt(first)}, and "
                 "write only PRIMARY KEY (column, …) in the parentheses"
@@ -147,10 +166,10 @@ def _read_create(reader: TokenReader, *, or_replace: bool) -> Creation:
         return CreateTableAs(
             name, query, primary_key, distribution_key, if_not_exists, properties, or_replace
         )
-    if not columns:
+    if not columns.definitions:
         raise reader.unexpected("the columns in parentheses, LIKE a table, or AS a query")
     reader.finish()
-    ddl = ", ".join(columns)
+    ddl = ", ".join(columns.definitions)
     return CreateTable(
         name,
         ddl,
@@ -159,7 +178,8 @@ def _read_create(reader: TokenReader, *, or_replace: bool) -> Creation:
         if_not_exists,
         properties,
         or_replace,
-        _named_checks(checks),
+        _named_checks(columns.checks),
+        columns.defaults,
     )
 
 
@@ -205,27 +225,53 @@ def _accept_using(reader: TokenReader) -> bool:
     return True
 
 
-def _read_columns(reader: TokenReader) -> tuple[list[str], list[_Key], list[_Check]]:
-    """Return (the definitions of columns as written, the primary keys, the checks) of a list."""
-    columns: list[str] = []
-    keys: list[_Key] = []
-    checks: list[_Check] = []
+def _read_columns(reader: TokenReader) -> _Columns:
+    """Return what a list in parentheses defines."""
+    columns = _Columns()
     for item in reader.parenthesised():
         check = read_check(TokenReader(reader.text, item))
         if check is not None:
-            checks.append(check)
+            columns.checks.append(check)
             continue
         _check_constraint(reader, item)
         item, own_checks = _without_checks(reader.text, item)
-        checks += own_checks
+        columns.checks.extend(own_checks)
         if item and item[0].token_type is TokenType.PRIMARY_KEY:
-            keys.append(_read_key(reader.text, item[1:]))
-        elif any(token.token_type is TokenType.PRIMARY_KEY for token in item):
-            columns.append(reader.source(_without_key(item)))
-            keys.append(((reader.source(item[:1]),), None))
-        else:
-            columns.append(reader.source(item))
-    return columns, keys, checks
+            columns.keys.append(_read_key(reader.text, item[1:]))
+            continue
+        if any(token.token_type is TokenType.PRIMARY_KEY for token in item):
+            item = _without_key(item)
+            columns.keys.append(((reader.source(item[:1]),), None))
+        definition, default = _without_default(reader, item)
+        columns.definitions.append(definition)
+        if default is not None:
+            columns.defaults[TokenReader(reader.text, item).part("a column's name")] = default
+    return columns
+
+
+def _without_default(reader: TokenReader, item: Sequence[Token]) -> tuple[str, str | None]:
+    """Return (the definition of a column without its DEFAULT, the expression of that or None)."""
+    start = default_position(item)
+    if start is None:
+        return reader.source(item), None
+    stop = start + 1
+    while stop < len(item) and not _ends_default(item, stop):
+        stop += 1
+    if stop == start + 1:
+        raise errors.UnsupportedStatementError(
+            f"{excerpt(reader.source(item))}: DEFAULT is followed by a constant"
+        )
+    parts = [reader.source(part) for part in (item[:start], item[stop:]) if part]
+    return " ".join(parts), reader.source(item[start + 1 : stop])
+
+
+def _ends_default(item: Sequence[Token], index: int) -> bool:
+    """Tell whether a clause of a column begins, not a word of a constant."""
+    token = item[index]
+    if token.token_type in (TokenType.IDENTIFIER, TokenType.STRING):
+        return False
+    word = token.text.upper()
+    return word == "COMMENT" or (word == "NOT" and item[index - 1].text.upper() != "IS")
 
 
 def read_check(reader: TokenReader) -> _Check | None:

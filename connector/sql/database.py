@@ -21,8 +21,10 @@ from pyspark.sql.types import StructType
 from relstate.connector.commits import COMMIT_SCHEMA, commit_rows
 from relstate.connector.duration import parse_interval
 from relstate.connector.figures.metrics import metric_values, store_metrics
+from relstate.connector.s3a_options import s3a_options
 from relstate.connector.sink import ForeachBatchWriter
 from relstate.connector.syntax.parameters import Arguments, bind_arguments
+from relstate.connector.views.listener import ViewStreamListener
 from relstate.connector.views.refresh import Refreshed
 from relstate.connector.views.stream import Trigger, ViewStream
 from relstate.connector.views.views import Views
@@ -54,9 +56,12 @@ _ESCAPED_LITERALS = "spark.sql.parser.escapedStringLiterals"
 _BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
-def connect(spark: SparkSession, path: str) -> Database:
+def connect(
+    spark: SparkSession, path: str, *, storage_options: Mapping[str, str] | None = None
+) -> Database:
     """Return the store at ``path`` as a database of a session.
 
+    ``storage_options``: as of `Store.create`; for S3 by default what ``spark.hadoop.fs.s3a.*`` has.
     StoreNotFoundError or NotAStoreError if there is none; SessionError if ``spark`` is not a
     session, or has a setting under which no Python source can be read.
     """
@@ -68,7 +73,8 @@ def connect(spark: SparkSession, path: str) -> Database:
             f"{_BATCH_ROWS} is {batch_rows}, and below 1 Spark cannot read from a Python source: "
             f"spark.conf.unset('{_BATCH_ROWS}') restores the default"
         )
-    return Database(spark, Store.open(path))
+    options = s3a_options(spark, path, storage_options)
+    return Database(spark, Store.open(path, storage_options=options))
 
 
 class Database:
@@ -228,18 +234,21 @@ class Database:
         trigger: str | float | None = None,
         available_now: bool = False,
         query_name: str | None = None,
+        listener: ViewStreamListener | None = None,
     ) -> ViewStream:
         """Refresh views, by default all, as their tables change, until the stream is stopped.
 
         ``trigger``: how long to wait between two checks (seconds, or an interval such as
         ``'200 milliseconds'``), None for no wait. ``available_now``: process the present changes,
-        then end. ``query_name``: its name. ViewNotFoundError, OptionError.
+        then end. ``query_name``: its name. ``listener``: what is told of commits and refreshes.
+        ViewNotFoundError, OptionError.
         """
         if trigger is not None and available_now:
             raise errors.OptionError("trigger and available_now exclude each other; give one")
         seconds = 0.0 if trigger is None else _trigger_seconds(trigger)
         stream_trigger = Trigger(seconds, available_now)
-        return ViewStream(self._views, _view_names(views), stream_trigger, query_name).start()
+        names = _view_names(views)
+        return ViewStream(self._views, names, stream_trigger, query_name, listener).start()
 
     def table(
         self,

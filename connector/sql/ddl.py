@@ -3,6 +3,7 @@
     DROP TABLE [IF EXISTS] t [CASCADE | RESTRICT]
     ALTER TABLE t ADD COLUMN[S] (…) | DROP COLUMN[S] (…) | RENAME COLUMN a TO b
         | ALTER COLUMN c TYPE type | ALTER COLUMN c COMMENT 'text' | RENAME TO u
+        | ALTER COLUMN c SET DEFAULT constant | ALTER COLUMN c DROP DEFAULT
         | ADD CONSTRAINT c CHECK (condition) | DROP CONSTRAINT [IF EXISTS] c
         | SET TBLPROPERTIES ('ttl' = '…') | UNSET TBLPROPERTIES ('ttl')
     COMMENT ON [MATERIALIZED VIEW | VIEW | TABLE] t IS 'text' | NULL
@@ -97,6 +98,15 @@ class DropConstraint:
 
 
 @dataclass(frozen=True, slots=True)
+class SetDefault:
+    """Set the DEFAULT of a column; None removes it."""
+
+    table: str
+    name: str
+    expression: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class CommentColumn:
     """Set the comment of a column."""
 
@@ -165,6 +175,7 @@ Alteration = (
     | WidenColumn
     | AddConstraint
     | DropConstraint
+    | SetDefault
     | CommentColumn
     | CommentTable
     | SetProperties
@@ -200,9 +211,10 @@ def _alteration(table: str, reader: TokenReader) -> Alteration:
         if_exists = reader.accept("IF", "EXISTS")
         return DropConstraint(table, reader.name("the constraint's name"), if_exists)
     if reader.accept("ADD", "COLUMNS") or reader.accept("ADD", "COLUMN"):
-        if reader.next_is("("):
-            return AddColumns(table, ", ".join(map(reader.source, reader.parenthesised())))
-        return AddColumns(table, reader.source(reader.rest()))
+        items = reader.parenthesised() if reader.next_is("(") else reader.separated()
+        for item in items:
+            _check_no_default(table, reader, item)
+        return AddColumns(table, ", ".join(map(reader.source, items)))
     if reader.accept("DROP", "COLUMNS") or reader.accept("DROP", "COLUMN"):
         return DropColumns(table, read_names(reader))
     if reader.accept("RENAME", "COLUMN"):
@@ -216,6 +228,10 @@ def _alteration(table: str, reader: TokenReader) -> Alteration:
         name = reader.name("the column's name")
         if reader.accept("COMMENT"):
             return CommentColumn(table, name, reader.string("the comment"))
+        if reader.accept("SET", "DEFAULT"):
+            return SetDefault(table, name, reader.source(reader.rest()))
+        if reader.accept("DROP", "DEFAULT"):
+            return SetDefault(table, name, None)
         reader.expect("TYPE")
         return WidenColumn(table, name, reader.source(reader.rest()))
     if reader.accept("SET", "TBLPROPERTIES"):
@@ -224,9 +240,32 @@ def _alteration(table: str, reader: TokenReader) -> Alteration:
         return SetProperties(table, read_unset_properties(reader))
     raise reader.unexpected(
         "ADD COLUMNS, DROP COLUMNS, RENAME COLUMN a TO b, RENAME TO u, ADD CONSTRAINT c CHECK "
-        "(condition), DROP CONSTRAINT c, ALTER COLUMN c TYPE t, ALTER COLUMN c COMMENT 'text', or "
+        "(condition), DROP CONSTRAINT c, ALTER COLUMN c TYPE t, ALTER COLUMN c COMMENT 'text', "
+        "ALTER COLUMN c SET DEFAULT constant, ALTER COLUMN c DROP DEFAULT, or "
         "[UN]SET TBLPROPERTIES"
     )
+
+
+def _check_no_default(table: str, reader: TokenReader, item: Sequence[Token]) -> None:
+    """UnsupportedStatementError for a column that would be added with a DEFAULT."""
+    if default_position(item) is not None:
+        name = reader.source(item[:1])
+        raise errors.UnsupportedStatementError(
+            f"{excerpt(reader.source(item))}: a column is added without a DEFAULT, because the "
+            "rows of the table are not rewritten and have NULL in it: add it, then write ALTER "
+            f"TABLE {table} ALTER COLUMN {name} SET DEFAULT …, and UPDATE {table} SET {name} = …"
+        )
+
+
+def default_position(item: Sequence[Token]) -> int | None:
+    """Return the position of the word DEFAULT in the definition of a column; None if none."""
+    for index in range(2, len(item)):
+        token = item[index]
+        is_word = token.token_type not in (TokenType.IDENTIFIER, TokenType.STRING)
+        is_field = item[index - 1].text in ("<", ",", "(")
+        if is_word and token.text.upper() == "DEFAULT" and not is_field:
+            return index
+    return None
 
 
 def read_pattern(reader: TokenReader) -> str | None:

@@ -25,6 +25,7 @@ from .ddl import (
     DropTable,
     RenameColumn,
     RenameTable,
+    SetDefault,
     SetProperties,
     WidenColumn,
 )
@@ -81,6 +82,7 @@ class DdlRunner:
             if_not_exists=statement.if_not_exists,
             or_replace=statement.or_replace,
             constraints=statement.constraints,
+            defaults=statement.defaults,
             **creation_arguments(statement.properties),
         )
         return self._store.epoch
@@ -102,6 +104,8 @@ class DdlRunner:
                 return self._store.add_constraint(table, name, expression)
             case DropConstraint(table, name, if_exists):
                 return self._store.drop_constraint(table, name, if_exists=if_exists)
+            case SetDefault(table, name, expression):
+                return self._store.set_default(table, name, expression)
             case CommentColumn(table, name, comment):
                 return self._store.comment_column(table, name, comment)
             case CommentTable(table, comment):

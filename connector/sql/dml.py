@@ -2,6 +2,7 @@
 
     INSERT INTO | OVERWRITE [TABLE] t [(columns) | BY NAME] query [USING TTL seconds]
     UPDATE t [[AS] alias] [USING TTL seconds] SET path = expression, … [WHERE condition]
+    UPDATE t [[AS] alias] SET column = expression, … FROM relation [[AS] alias] WHERE condition
     DELETE FROM t [[AS] alias] [WHERE condition]
     DELETE path, … FROM t [[AS] alias] [WHERE condition]
     TRUNCATE TABLE t
@@ -11,8 +12,8 @@
         WHEN NOT MATCHED BY SOURCE [AND condition] THEN UPDATE SET … | DELETE
 
 A path is a column, in document tables with steps below it: ``address.city``, ``props['read']``.
-Expressions and queries stay text, as written, except for DEFAULT: columns have no defaults, so it
-is NULL, as in Spark.
+Expressions and queries stay text, as written; what the word DEFAULT is depends on the column (see
+column_defaults).
 Does not know: the store, Spark, or what tables and columns there are.
 """
 
@@ -21,10 +22,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from itertools import accumulate
 from typing import TypeAlias
 
-from sqlglot import Token, TokenType
+from sqlglot import Token
 
 from relstate.connector.syntax.tokens import TokenReader, quoted
 from relstate.storage import errors
@@ -168,20 +168,37 @@ def read_insert(reader: TokenReader) -> Insert:
     by_name = columns is None and reader.accept("BY", "NAME")
     if not any(reader.next_is(word) for word in _QUERIES):
         raise reader.unexpected("a query, or VALUES")
-    query = _inserted_query(reader)
+    query = reader.source(reader.until("USING TTL"))
     ttl = _ttl(reader)
     reader.finish()
     return Insert(table, query, columns, by_name, overwrite, ttl)
 
 
-def read_update(reader: TokenReader) -> Update:
-    """Read what follows UPDATE."""
+def read_update(reader: TokenReader) -> Update | Merge:
+    """Read what follows UPDATE; one that has a FROM is a MERGE with one clause."""
     table = reader.name("the table's name")
     alias = _alias(reader, table, "SET", "USING")
     ttl = _ttl(reader)
     reader.expect("SET")
-    assignments = _assignments(reader, (table, alias), "WHERE")
-    return Update(table, alias, assignments, _where(reader), ttl)
+    assignments = _assignments(reader, (table, alias), "WHERE", "FROM")
+    if not reader.accept("FROM"):
+        return Update(table, alias, assignments, _where(reader), ttl)
+    if ttl is not None:
+        raise errors.UnsupportedStatementError(
+            f"UPDATE {table} USING TTL … FROM: a time to live is set by the rows themselves only; "
+            "write WHERE key IN (SELECT …) instead of FROM"
+        )
+    source, source_alias = _relation(reader, "WHERE")
+    condition = _where(reader)
+    if condition is None:
+        raise errors.UnsupportedStatementError(
+            f"UPDATE {table} … FROM {source}: WHERE is missing, which says which rows of the two "
+            "belong together"
+        )
+    for assignment in assignments:
+        check_whole(assignment)
+    clause = Clause(When.MATCHED, None, Action.UPDATE, assignments)
+    return Merge(table, alias, source, source_alias, condition, (clause,))
 
 
 def read_delete(reader: TokenReader) -> Delete | DeleteParts:
@@ -214,7 +231,7 @@ def read_merge(reader: TokenReader) -> Merge:
     table = reader.name("the table's name")
     alias = _alias(reader, table, "USING")
     reader.expect("USING")
-    source, source_alias = _relation(reader)
+    source, source_alias = _relation(reader, "ON")
     reader.expect("ON")
     condition = reader.source(reader.until("WHEN"))
     clauses: list[Clause] = []
@@ -268,7 +285,7 @@ def _inserted(reader: TokenReader) -> tuple[Assignment, ...] | None:
         return None
     columns = _columns(reader)
     reader.expect("VALUES")
-    values = [_value(reader, item) for item in reader.parenthesised()]
+    values = [reader.source(item) for item in reader.parenthesised()]
     if len(values) != len(columns):
         raise errors.UnsupportedStatementError(
             f"INSERT has {len(columns)} columns and {len(values)} values"
@@ -276,8 +293,10 @@ def _inserted(reader: TokenReader) -> tuple[Assignment, ...] | None:
     return tuple(map(Assignment, map(Place, columns), values))
 
 
-def _assignments(reader: TokenReader, names: tuple[str, str], stop: str) -> tuple[Assignment, ...]:
-    return tuple(_assignment(reader, names, item) for item in reader.separated(stop))
+def _assignments(
+    reader: TokenReader, names: tuple[str, str], *stops: str
+) -> tuple[Assignment, ...]:
+    return tuple(_assignment(reader, names, item) for item in reader.separated(*stops))
 
 
 def _assignment(reader: TokenReader, names: tuple[str, str], tokens: Sequence[Token]) -> Assignment:
@@ -285,7 +304,7 @@ def _assignment(reader: TokenReader, names: tuple[str, str], tokens: Sequence[To
     part = TokenReader(reader.text, tokens)
     place = read_place(part, names)
     part.expect("=")
-    return Assignment(place, _value(reader, part.rest()))
+    return Assignment(place, reader.source(part.rest()))
 
 
 def read_place(part: TokenReader, names: tuple[str, str]) -> Place:
@@ -310,48 +329,11 @@ def _ttl(reader: TokenReader) -> int | None:
     # A parameter comes as (- 5) if it is negative, and as 5000000000L if it is large.
     is_in_parentheses = reader.accept("(")
     is_negative = reader.accept("-")
-    seconds = reader.whole_number("a whole number of seconds")
+    seconds = reader.whole_number("a whole number of seconds, of at most 18 digits")
     reader.accept("::", "L")
     if is_in_parentheses:
         reader.expect(")")
     return -seconds if is_negative else seconds
-
-
-def _value(reader: TokenReader, tokens: Sequence[Token]) -> str:
-    """Return the text of a value that is stored; DEFAULT is NULL."""
-    return "NULL" if len(tokens) == 1 and _word(tokens[0]) == "DEFAULT" else reader.source(tokens)
-
-
-def _inserted_query(reader: TokenReader) -> str:
-    """Return the query of an INSERT, with NULL for each value that is DEFAULT.
-
-    A value is an item of VALUES, or of the outermost SELECT.
-    """
-    is_values, is_select = reader.next_is("VALUES"), reader.next_is("SELECT")
-    tokens = reader.until("USING TTL")
-    start, text = tokens[0].start, reader.source(tokens)
-    if not is_values and not is_select:
-        return text
-    words = [_word(token) for token in tokens]
-    depths = list(accumulate(_PARENTHESES.get(word, 0) for word in words))
-    level = 1 if is_values else 0
-    stop = next((i for i, word in enumerate(words) if word == "FROM" and not depths[i]), len(words))
-    for index in reversed(range(1, stop)):
-        before, after = words[index - 1], words[index + 1] if index + 1 < stop else ","
-        is_item = before in ("(", ",", "SELECT") and after in (")", ",")
-        if words[index] == "DEFAULT" and is_item and depths[index] == level:
-            first, last = tokens[index].start - start, tokens[index].end + 1 - start
-            text = f"{text[:first]}NULL{text[last:]}"
-    return text
-
-
-_PARENTHESES = {"(": 1, ")": -1}
-
-
-def _word(token: Token) -> str:
-    """Return a word or a sign in upper case; of what is in quotes, nothing."""
-    is_quoted = token.token_type in (TokenType.IDENTIFIER, TokenType.STRING)
-    return "" if is_quoted else token.text.upper()
 
 
 def _columns(reader: TokenReader) -> tuple[str, ...]:
@@ -372,9 +354,9 @@ def _alias(reader: TokenReader, table: str, *stops: str) -> str:
     return reader.name("an alias")
 
 
-def _relation(reader: TokenReader) -> tuple[str, str]:
-    """Return (a relation as in FROM, its alias)."""
-    tokens = reader.until("ON")
+def _relation(reader: TokenReader, stop: str) -> tuple[str, str]:
+    """Read one relation up to a word, and return (it as in FROM, its alias)."""
+    tokens = reader.until(stop)
     part = TokenReader(reader.text, tokens)
     alias = _SOURCE
     if part.next_is("("):

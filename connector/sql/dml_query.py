@@ -12,7 +12,7 @@ Does not know: Spark, or how values are stored.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
@@ -51,6 +51,11 @@ def old_version(index: int) -> str:
 def new_value(clause: int, index: int) -> str:
     """Return the name of the column with the value that a clause gives a column; 0 of an UPDATE."""
     return f"__relstate_new_{clause}_{index}"
+
+
+def shared_value(index: int) -> str:
+    """Return the name of the column with the value that all clauses of a MERGE give a column."""
+    return f"__relstate_value_{index}"
 
 
 def update_query(statement: Update, definition: TableDefinition) -> str:
@@ -122,13 +127,44 @@ def merge_query(statement: Merge, definition: TableDefinition, relation: str | N
     present = f"{target}.{quoted(_present_column(statement, definition).name)}"
     parts = [f"{_clause_number(statement, present)} AS {CLAUSE}"]
     parts += _old_parts(definition, target)
-    for number, clause in enumerate(statement.clauses):
-        for index, expression in _clause_values(clause, definition, source, target).items():
-            value = _qualified(statement, clause, expression)
-            parts.append(
-                f"CASE WHEN {CLAUSE} = {number} THEN ({value}) END AS {new_value(number, index)}"
-            )
+    values = [
+        {
+            index: _qualified(statement, clause, expression)
+            for index, expression in _clause_values(clause, definition, source, target).items()
+        }
+        for clause in statement.clauses
+    ]
+    shared = _shared_columns(values, statement.source_alias)
+    parts += [f"{value} AS {shared_value(index)}" for index, value in shared.items()]
+    for number, texts in enumerate(values):
+        parts += [
+            f"CASE WHEN {CLAUSE} = {number} THEN ({value}) END AS {new_value(number, index)}"
+            for index, value in texts.items()
+            if index not in shared
+        ]
     return _select(parts, relation or _join(statement), None)
+
+
+def _shared_columns(values: Sequence[Mapping[int, str]], alias: str) -> dict[int, str]:
+    """Return those values that are the same column of the source in all clauses, by the index.
+
+    ``values``: of each clause. Reading a column fails for no row, so it needs no CASE.
+    """
+    first, *others = values
+    return {
+        index: value
+        for index, value in first.items()
+        if all(texts.get(index) == value for texts in others) and _is_column_of(alias, value)
+    }
+
+
+def _is_column_of(alias: str, expression: str) -> bool:
+    """Return whether an expression is a column that is qualified with an alias."""
+    try:
+        tree = syntax.parse_condition(expression)
+    except errors.UnsupportedExpressionError:
+        return False
+    return isinstance(tree, exp.Column) and tree.table.lower() == alias.lower()
 
 
 def looked_up_pairs(

@@ -12,8 +12,9 @@ Does not know: how changes are checked, written or committed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
@@ -32,6 +33,7 @@ from .dml_query import (
     named_columns,
     new_value,
     old_key,
+    shared_value,
     update_query,
 )
 from .key_equality import Scope, is_same_column
@@ -46,13 +48,15 @@ class DmlRows:
     """The rows of changes and the query they come from.
 
     ``is_checked``: several changes may have one key, so that the tasks must check keys.
-    ``is_clustered``: the rows of a range of vnodes are in one partition.
+    ``is_clustered``: the rows of a range of vnodes are in one partition. ``batch``: the rows, if
+    the driver has computed them; the frame has none then.
     """
 
     rows: DataFrame
     query: PlannedQuery
     is_checked: bool
     is_clustered: bool = False
+    batch: pa.RecordBatch | None = None
 
 
 class DmlPlanner:
@@ -103,6 +107,9 @@ class DmlPlanner:
 
     def _update_rows(self, statement: Update) -> DmlRows:
         read = self._read(statement, lambda update: update_query(update, self._definition))
+        return _computed(read, lambda read: self._updated_rows(statement, read))
+
+    def _updated_rows(self, statement: Update, read: LookedUp) -> DmlRows:
         frame, query = read.frame, read.query
         values = [
             self._stored(frame, new_value(0, index), column)
@@ -118,9 +125,12 @@ class DmlPlanner:
     def _delete_rows(self, statement: Delete) -> DmlRows:
         names = [column.name for column in self._columns if self._is_needed_to_delete(column)]
         read = self._read(statement, lambda delete: delete_query(delete, names))
-        columns = [f.col(quoted(name)) for name in names]
-        rows = read.frame.select(_operation(Operation.DELETE), *columns)
-        return DmlRows(rows, read.query, False, read.is_clustered)
+        columns = [_operation(Operation.DELETE), *(f.col(quoted(name)) for name in names)]
+
+        def deleted_rows(read: LookedUp) -> DmlRows:
+            return DmlRows(read.frame.select(*columns), read.query, False, read.is_clustered)
+
+        return _computed(read, deleted_rows)
 
     def _read(self, statement: Statement, text_of: Callable[[Statement], str]) -> LookedUp:
         """Return the rows of the query of an UPDATE or a DELETE; ``text_of`` returns its text."""
@@ -137,6 +147,9 @@ class DmlPlanner:
         text = merge_query(statement, self._definition)
         query = self._reader.plan(text, target=statement.alias)
         read = self._lookups.merged_rows(statement, query)
+        return _computed(read, lambda read: self._merged_rows(statement, read))
+
+    def _merged_rows(self, statement: Merge, read: LookedUp) -> DmlRows:
         frame, query = read.frame, read.query
         values = [
             self._merged_value(frame, statement.clauses, index, column)
@@ -178,6 +191,8 @@ class DmlPlanner:
         self, frame: DataFrame, clauses: Sequence[Clause], index: int, column: TableColumn
     ) -> Column:
         """Return the value of a column under the clause that applies; NULL where it gives none."""
+        if shared_value(index) in frame.columns:
+            return self._stored(frame, shared_value(index), column)
         value: Column = f.lit(None).cast(str(column.type))
         for number in range(len(clauses)):
             name = new_value(number, index)
@@ -277,6 +292,15 @@ _OPERATIONS = {
     Action.INSERT: Operation.CREATE,
     Action.DELETE: Operation.DELETE,
 }
+
+
+def _computed(read: LookedUp, changes: Callable[[LookedUp], DmlRows]) -> DmlRows:
+    """Return the changes of what was read, computed here if the driver has what was read."""
+    rows = changes(read)
+    if read.local is None:
+        return rows
+    batch = read.local.computed(rows.rows)
+    return changes(read.in_spark()) if batch is None else replace(rows, batch=batch)
 
 
 def _operation(operation: Operation) -> Column:

@@ -45,6 +45,7 @@ from relstate.storage import (
     sequence_segments,
 )
 
+from .column_defaults import with_defaults
 from .dml import Change, DeleteParts, DmlStatement, Insert, Merge, Truncate, Update
 from .dml_rows import DmlPlanner
 from .part_rows import PartPlanner
@@ -110,6 +111,7 @@ class DmlRunner:
 
     def _is_blind(self, statement: Change, target: WriteTarget) -> bool:
         """Return whether a statement changes parts of a row without reading."""
+        statement = with_defaults(statement, target.definition)
         if not _changes_parts(statement, target.definition):
             return False
         reader = QueryReader(self._spark, self._store)
@@ -124,6 +126,7 @@ class DmlRunner:
         definition = target.definition
         _check_allowed(statement, definition)
         _check_ttl(statement, definition)
+        statement = with_defaults(statement, definition)
         with unwrap_errors():
             reader = QueryReader(self._spark, self._store)
             if _changes_parts(statement, definition):
@@ -139,6 +142,7 @@ class DmlRunner:
         reader = QueryReader(self._spark, self._store)
         ttl = statement.ttl if isinstance(statement, Insert | Update) else None
         target = self._store.jobs.write_target(statement.table, expiring=ttl is not None)
+        statement = with_defaults(statement, target.definition)
         if _changes_parts(statement, target.definition):
             return self._change_parts(statement, reader, target, ttl)
         assert not isinstance(statement, DeleteParts)
@@ -148,7 +152,10 @@ class DmlRunner:
         if changes.is_checked and has_key:
             existing = self._store.read_plan(statement.table, epoch=reader.epoch)
         job = DmlTask(target, tuple(changes.rows.columns), changes.is_checked, existing, ttl)
-        reports = task_reports(changes.rows, job, is_clustered=changes.is_clustered)
+        if changes.batch is not None:
+            reports = [job.run(iter([changes.batch]))]
+        else:
+            reports = task_reports(changes.rows, job, is_clustered=changes.is_clustered)
         segments = tuple(segment for report in reports for segment in report.segments)
         overwrite = isinstance(statement, Insert) and statement.overwrite
         if not segments and not overwrite:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
-from relstate.connector.options import FOLLOWS_LATEST
+from relstate.connector.options import FOLLOWS_LATEST, is_storage_option
 from relstate.connector.syntax.tokens import quoted
-from relstate.storage import local_folder
+from relstate.storage import location_of
 
 from . import frame_grouping as grouping
 from .frame_expressions import ExpressionWriter
@@ -72,7 +72,7 @@ class QueryWriter:
         self._jvm = jvm
         self._columns = frame.columns
         self._plan = frame._jdf.queryExecution().analyzed()
-        self._path = local_folder(path)
+        self._path = location_of(path)
         self._names = FrameNames(is_qualified=_reads_several(self._plan))
         self._expressions = ExpressionWriter(self._jvm, self._names, self.query, self.existing_rows)
         self._relations: list[tuple[str, str, Plan]] = []
@@ -176,10 +176,14 @@ class QueryWriter:
 
     def _table_name(self, plan: Plan) -> str:
         """Return the name of the table that a relation reads as a view would read it."""
-        options = {key.lower(): value for key, value in entries(plan.options())}
+        options = {
+            key.lower(): value
+            for key, value in entries(plan.options())
+            if not is_storage_option(key)
+        }
         if "table" not in options:
             raise refusal("it does not read a table of the store; use db.table")
-        if local_folder(options.get("path", "")) != self._path:
+        if location_of(options.get("path", "")) != self._path:
             raise refusal(f"it reads a table of the store at {options.get('path')!r}")
         table = options["table"]
         if not options.keys() <= _TABLE_OPTIONS:

@@ -68,7 +68,8 @@ def ids_of(attributes: Any) -> list[int]:
     return [id_of(attribute) for attribute in items(attributes)]
 
 
-def _is_row_neutral(plan: Plan) -> bool:
+def is_row_neutral(plan: Plan) -> bool:
+    """Return whether an operator has the rows of its child, under the same columns."""
     kind = class_name(plan)
     if kind == "Sort":
         return not getattr(plan, "global")()
@@ -155,13 +156,13 @@ class Jvm:
 
     def skip_row_neutral(self, plan: Plan) -> Plan:
         """Return the first operator, from a plan down, that may change a row or its columns."""
-        while _is_row_neutral(plan) and self.marked_query(plan) is None:
+        while is_row_neutral(plan) and self.marked_query(plan) is None:
             plan = plan.child()
         return plan
 
     def skip_selections(self, plan: Plan) -> Plan:
         """Return the first operator, from a plan down, that may change or compute a value."""
-        while _is_row_neutral(plan) or is_selection(plan):
+        while is_row_neutral(plan) or is_selection(plan):
             if self.marked_query(plan) is not None:
                 return plan
             plan = plan.child()
@@ -193,6 +194,20 @@ class Jvm:
     @cached_property
     def _function(self) -> Any:
         return getattr(getattr(self._catalyst.analysis, "UnresolvedFunction$"), "MODULE$")
+
+    def alias(self, value: Expression, column: Expression) -> Expression:
+        """Return a value as a column with the name and the number of another one."""
+        none = getattr(getattr(self._session._jvm.scala, "None$"), "MODULE$")
+        qualifier = column.qualifier()
+        return self._expressions.Alias(
+            value, column.name(), column.exprId(), qualifier, none, self.sequence([])
+        )
+
+    def attribute_map(self, pairs: Iterable[tuple[Expression, Expression]]) -> Any:
+        """Return a map of columns to columns."""
+        make_pair = self._session._jvm.scala.Tuple2
+        make_map = getattr(getattr(self._expressions, "AttributeMap$"), "MODULE$")
+        return make_map.apply(self.sequence([make_pair(*pair) for pair in pairs]))
 
     def text(self, text: str, expression: Expression) -> Expression:
         """Return an expression with a text, and the type of another expression."""

@@ -27,6 +27,7 @@ from . import frame_grouping as grouping
 from .frame_expressions import is_floating
 from .frame_operators import QueryWriter
 from .frame_plan import Expression, Jvm, Plan, class_name, is_selection, items, refusal
+from .frame_renames import without_renames
 from .frame_text import FrameText
 from .frame_time_window import time_window
 
@@ -93,7 +94,7 @@ def _check_same(jvm: Jvm, frame: ClassicDataFrame, text: FrameText) -> None:
             f"{describe_error(error)}"
         ) from None
     plans = jvm.at_one_time(_comparable(jvm, _analyzed(frame)), _analyzed(written))
-    optimized = [_optimized(_frame_of(spark, plan)) for plan in plans]
+    optimized = [_optimized(_frame_of(spark, without_renames(jvm, plan))) for plan in plans]
     if frame.columns != written.columns or not _are_same(*optimized):
         raise refusal(f"the text that stands for it, {text.query}, means something else")
 
@@ -214,10 +215,10 @@ def _are_same(plan: Plan, written: Plan) -> bool:
 _EXPRESSIONS: dict[str, Callable[[Plan], list[list[Expression]]]] = {
     "Aggregate": lambda plan: [
         items(plan.groupingExpressions()),
-        items(plan.aggregateExpressions()),
+        _unnamed(plan.aggregateExpressions()),
     ],
     "Filter": lambda plan: [[plan.condition()]],
-    "Project": lambda plan: [[_unnamed(column) for column in items(plan.projectList())]],
+    "Project": lambda plan: [_unnamed(plan.projectList())],
 }
 
 
@@ -277,9 +278,8 @@ def _are_same_expressions(expression: Expression, written: Expression) -> bool:
     return bool(expression.equals(written))
 
 
-def _unnamed(expression: Expression) -> Expression:
-    """Return a column that only gets another name; any other expression as it is."""
-    is_renamed = class_name(expression) == "Alias" and (
-        class_name(expression.child()) == "AttributeReference"
-    )
-    return expression.child() if is_renamed else expression
+def _unnamed(columns: Any) -> list[Expression]:
+    """Return the values of columns: operators above refer to them by place, not by name."""
+    return [
+        column.child() if class_name(column) == "Alias" else column for column in items(columns)
+    ]

@@ -24,13 +24,15 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as s
 from sqlglot import TokenType
 
-from relstate.connector.local_rows import known_rows, table_of
+from relstate.connector.local_plan import COMPILED_ROWS, LocalRelation
+from relstate.connector.local_rows import has_many_rows, known_rows, table_of
 from relstate.connector.sink.lookup_task import Lookup, PairLookup, RowLookup
 from relstate.connector.sink.shuffle import shuffle_by_key
 from relstate.connector.syntax.tokens import quoted, tokens_of
 from relstate.connector.types import (
     arrow_schema_of,
     fields_of,
+    has_variant,
     named_columns,
     passes_as_is,
     struct_type,
@@ -65,7 +67,8 @@ class LookedUp:
 
     ``is_clustered``: the rows of a range of vnodes are in one partition. ``key_values``: what the
     columns of the primary key, in lower case, of a row of the target are equal to, if it was found
-    by them: expressions over ``source_columns``, those of the source of a MERGE.
+    by them: expressions over ``source_columns``, those of the source of a MERGE. ``local``: what
+    ``frame`` is made over, if the driver has it: the frame has no rows then, see `in_spark`.
     """
 
     frame: DataFrame
@@ -73,6 +76,15 @@ class LookedUp:
     is_clustered: bool = False
     key_values: Mapping[str, str] = dataclasses.field(default_factory=dict)
     source_columns: tuple[str, ...] = ()
+    local: LocalRelation | None = None
+    frame_over: Callable[[DataFrame], DataFrame] | None = None
+
+    def in_spark(self) -> LookedUp:
+        """Return the same with a frame that has the rows."""
+        if self.local is None or self.frame_over is None:
+            return self
+        frame = self.frame_over(self.local.in_spark())
+        return replace(self, frame=frame, local=None, frame_over=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,21 +115,25 @@ class _Result:
     """The rows that a lookup made of values; ``is_local``: the driver did it.
 
     ``values``: the distinct ones, if the driver did it and they are not too many for a condition.
+    ``local``: the rows, if ``rows`` only stands for them.
     """
 
     rows: DataFrame
     is_local: bool = False
     values: pa.RecordBatch | None = None
+    local: LocalRelation | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
     """The rows of a statement's query, how they were found, and the condition in SQL.
 
-    ``key_values`` and ``source_columns``: as of `LookedUp`.
+    ``frame_over``: returns them for the rows of a lookup. ``key_values`` and ``source_columns``: as
+    of `LookedUp`.
     """
 
     frame: DataFrame
+    frame_over: Callable[[DataFrame], DataFrame]
     access: _Access
     condition: str
     result: _Result
@@ -163,12 +179,28 @@ class LookupPlanner:
                 result = self._rows(named, access, target)
                 if result is not None:
                     text = text_of(replace(statement, table=_ROWS, where=named.rest))
-                    planned = self._reader.plan(text, target=statement.alias)
-                    frame = self._reader.frame(planned, {_ROWS: result.rows})
-                    return _Found(frame, access, named.description, result)
+                    names = [column.name for column in target.columns]
+                    frame_over = self._frame_over(text, statement.alias, _ROWS, names)
+                    frame = frame_over(result.rows)
+                    return _Found(frame, frame_over, access, named.description, result)
             return None
 
         return self._unless_unclear(query, statement.alias, find) or self._read(query)
+
+    def _frame_over(
+        self, text: str, alias: str, relation: str, names: Sequence[str] | None = None
+    ) -> Callable[[DataFrame], DataFrame]:
+        """Return a function that returns the rows of a query in which a frame is a relation.
+
+        ``names``: of the columns of the relation, by default those of the frame.
+        """
+        planned = self._reader.plan(text, target=alias)
+
+        def frame_over(rows: DataFrame) -> DataFrame:
+            named = rows if names is None else rows.toDF(*names)
+            return self._reader.frame(planned, {relation: named})
+
+        return frame_over
 
     def _read(self, query: PlannedQuery) -> LookedUp:
         """Return the rows of a query as Spark finds them."""
@@ -198,7 +230,15 @@ class LookupPlanner:
         relations = [looked_up if r is relation else r for r in query.relations]
         is_clustered = found.access.index is None and self._reader.session.is_adaptive
         planned = replace(query, relations=tuple(relations))
-        return LookedUp(found.frame, planned, is_clustered, found.key_values, found.source_columns)
+        return LookedUp(
+            found.frame,
+            planned,
+            is_clustered,
+            found.key_values,
+            found.source_columns,
+            found.result.local,
+            found.frame_over,
+        )
 
     # MERGE
 
@@ -228,24 +268,31 @@ class LookupPlanner:
         if keys is None or not _pass_through_python(passed):
             return None
         task = PairLookup(*self._lookup(access, target), keeps_unmatched)
-        frame = source.select(*(f.col(quoted(name)) for name in names), *map(f.expr, keys))
+
+        def with_keys(source: DataFrame) -> DataFrame:
+            rows = source.alias(statement.source_alias)
+            return rows.select(*(f.col(quoted(name)) for name in names), *map(f.expr, keys))
+
         types = [field.dataType for field in passed.fields]
         types += [
             s.BooleanType(),
             *(field.dataType for field in struct_type(target.columns).fields),
         ]
-        pairs = _run(frame, task, _struct(types), target)
+        struct = _struct(types)
+        batches = _computed(source, with_keys) if _driver_takes(struct) else None
+        pairs = _run(with_keys(source), batches, task, struct, target)
         if pairs is None:
             return None
         row_names = [column.name for column in target.columns]
         relation = looked_up_pairs(statement, _PAIRS, names, row_names)
         text = merge_query(statement, self._definition, relation)
-        planned = self._reader.plan(text, target=statement.alias)
-        rows = self._reader.frame(planned, {_PAIRS: pairs.rows})
+        frame_over = self._frame_over(text, statement.alias, _PAIRS)
+        rows = frame_over(pairs.rows)
         equalities = zip(access.columns, texts, strict=True)
         condition = " AND ".join(f"{column.name} = {text}" for column, text in equalities)
         key_values = values if access.index is None else {}
-        return _Found(rows, access, condition, pairs, key_values, tuple(source.columns))
+        columns = tuple(source.columns)
+        return _Found(rows, frame_over, access, condition, pairs, key_values, columns)
 
     def _used_names(self, statement: Merge, names: Sequence[str]) -> list[str]:
         """Return the columns of a source that a MERGE may use; none if two have one name."""
@@ -280,11 +327,8 @@ class LookupPlanner:
 
         struct = _struct([field.dataType for field in struct_type(target.columns).fields])
         task = RowLookup(*self._lookup(access, target))
-        result = _run(values, task, struct, target, shuffled)
-        if result is None:
-            return None
-        names = [column.name for column in target.columns]
-        return replace(result, rows=result.rows.toDF(*names))
+        batches = known_rows(values) if _driver_takes(struct) else None
+        return _run(values, batches, task, struct, target, shuffled)
 
     # How rows are found
 
@@ -316,6 +360,7 @@ class LookupPlanner:
 
 def _run(
     values: DataFrame,
+    batches: Sequence[pa.RecordBatch] | None,
     task: PairLookup | RowLookup,
     struct: s.StructType,
     target: _Target,
@@ -323,21 +368,38 @@ def _run(
 ) -> _Result | None:
     """Return what a lookup makes of rows whose last columns are the values.
 
-    The driver looks up what it has. What it has not, tasks look up, to which ``shuffled`` brings
-    it, but not in a small target: then it is None.
+    The driver looks up ``batches``, the rows that it has. What it has not, tasks look up, to which
+    ``shuffled`` brings it, but not in a small target: then it is None.
     """
-    batches = known_rows(values) if _driver_takes(struct) else None
     if batches is not None:
         rows = table_of(task(iter(batches)), arrow_schema_of(struct))
-        frame = values.sparkSession.createDataFrame(rows, struct)
+        local = LocalRelation.of(values.sparkSession, rows, struct)
+        is_many = rows.num_rows > COMPILED_ROWS
+        frame = local.frame if is_many else local.in_spark()
         is_condition = sum(batch.num_rows for batch in batches) <= _MOST_CONDITION_VALUES
         distinct = _distinct_values(batches, task.lookup) if is_condition else None
-        return _Result(frame, True, distinct)
+        return _Result(frame, True, distinct, local if is_many else None)
     if target.is_small:
         return None
     rows_of_tasks = shuffled(values)
     plain = rows_of_tasks.toDF(*(f"c{index}" for index in range(len(values.columns))))
     return _Result(plain.mapInArrow(task, struct))
+
+
+def _computed(
+    source: DataFrame, frame_over: Callable[[DataFrame], DataFrame]
+) -> Sequence[pa.RecordBatch] | None:
+    """Return the rows of a frame over a source, if the driver has those of the source."""
+    if has_many_rows(source, COMPILED_ROWS) and _pass_through_python(source.schema):
+        batches = known_rows(source)
+        if batches is None:
+            return None
+        rows = table_of(batches, arrow_schema_of(source.schema))
+        relation = LocalRelation.of(source.sparkSession, rows, source.schema)
+        batch = relation.computed(frame_over(relation.frame))
+        if batch is not None:
+            return [batch]
+    return known_rows(frame_over(source))
 
 
 def _driver_takes(struct: s.StructType) -> bool:
@@ -427,7 +489,7 @@ def _pass_through_python(schema: s.StructType) -> bool:
         fields_of(schema)
     except errors.UnsupportedTypeError:
         return False
-    return "variant" not in schema.simpleString()
+    return not has_variant(schema)
 
 
 def _hides_row_id(statement: Merge, relations: Sequence[Relation]) -> bool:

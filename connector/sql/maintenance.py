@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterComm
 from pyspark.sql.types import StructType
 
 from relstate.connector.failure import strip_traceback, unwrap_errors
+from relstate.connector.options import location, storage_options
 from relstate.connector.task_report import TaskReport, received_reports
 from relstate.storage import CompactionJob, CompactionReport, Store, errors
 
@@ -70,7 +71,9 @@ def _compact(spark: SparkSession, store: Store, table: str) -> CompactionReport:
 def _run(spark: SparkSession, store: Store, table: str, parts: int, spares_young: bool) -> None:
     writer = spark.range(0, parts, 1, parts).write.format(_FORMAT).mode("append")
     with unwrap_errors():
-        writer.options(table=table, **{_SPARES_YOUNG: spares_young}).save(store.path)
+        writer.options(
+            table=table, **{_SPARES_YOUNG: spares_young}, **storage_options(store.path)
+        ).save(store.path)
 
 
 def _committed(store: Store, job: CompactionJob) -> CompactionReport:
@@ -97,7 +100,7 @@ class MaintenanceSource(DataSource):
     @strip_traceback
     def writer(self, schema: StructType, overwrite: bool) -> MaintenanceWriter:
         """Return the writer of a job that is planned now."""
-        with Store.open(self.options["path"]) as store:
+        with Store.open(location(self.options)) as store:
             spares_young = self.options[_SPARES_YOUNG] == "true"
             return MaintenanceWriter(
                 store.jobs.compaction_job(self.options["table"], spares_young=spares_young)

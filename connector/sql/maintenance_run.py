@@ -10,7 +10,7 @@ from dataclasses import astuple
 from pyspark.sql import SparkSession
 
 from relstate.connector.syntax.tokens import quoted
-from relstate.storage import Store, errors
+from relstate.storage import Store, restored_columns
 
 from . import dml_run
 from .dml import Insert
@@ -63,24 +63,10 @@ class MaintenanceRunner:
         """
         epoch = QueryReader(self._spark, self._store).epoch_of(statement.as_of)
         now = self._store.state.table(statement.table).definition
-        state = self._store.state_at(epoch)
-        if now.table_id not in state.tables:
-            raise errors.TableNotFoundError(
-                f"there was no table {now.name!r} at epoch {epoch}: it was created at epoch "
-                f"{now.created_epoch}"
-            )
-        then = state.tables[now.table_id].definition
-        old_names = {column.id: column.name for column in then.schema.visible_columns}
-        columns = now.schema.visible_columns
-        for column_id in old_names.keys() - {column.id for column in columns}:
-            raise errors.SchemaError(
-                f"the column {old_names[column_id]!r}, which table {now.name!r} had at epoch "
-                f"{epoch}, was dropped since, and RESTORE brings back rows, not columns: write "
-                f"CREATE TABLE … AS SELECT * FROM {then.name} VERSION AS OF {epoch}"
-            )
+        then = restored_columns(now, self._store.state_at(epoch))
+        names = tuple(column.name for column in now.schema.visible_columns)
         items = [
-            f"{quoted(old_names[column.id])}" if column.id in old_names else "NULL"
-            for column in columns
+            quoted(then.old_names[name]) if name in then.old_names else "NULL" for name in names
         ]
-        query = f"SELECT {', '.join(items)} FROM {quoted(then.name)} VERSION AS OF {epoch}"
-        return Insert(now.name, query, tuple(column.name for column in columns), overwrite=True)
+        query = f"SELECT {', '.join(items)} FROM {quoted(then.old_table)} VERSION AS OF {epoch}"
+        return Insert(now.name, query, names, overwrite=True)

@@ -120,7 +120,7 @@ class PartPlanner:
             return part_query(statement, self._definition, changes)
 
         query = self._reader.plan(text_of(statement), target=statement.alias)
-        looked_up = self._lookups.named_rows(statement, query, text_of)
+        looked_up = self._lookups.named_rows(statement, query, text_of).in_spark()
         rows = self._stored(looked_up.frame, changes)
         return PartRows(
             tuple(rows.columns),

@@ -28,6 +28,7 @@ from relstate.connector.options import (
     FOLLOWS_LATEST,
     PARTIAL_AGGREGATE,
     ROW_LIMIT,
+    storage_options,
 )
 from relstate.connector.syntax.parsed_query import AsOf, ChangeFeed, ParsedQuery, TableReference
 from relstate.connector.syntax.tree import Tree
@@ -268,12 +269,11 @@ class QueryReader:
             options["timeZone"] = self._session.time_zone
         reader = self._spark.read.format("relstate").options(**options)
         with unwrap_errors():
-            return reader.load(self._store.path)
+            return reader.options(**storage_options(self._store.path)).load(self._store.path)
 
     def latest_relation(self, plan: ReadPlan) -> DataFrame:
         """Return a table at the latest epoch as a relation that says so, for a view made of it."""
-        with unwrap_errors():
-            return self._reader(plan).option(FOLLOWS_LATEST, "true").load(self._store.path)
+        return self._load(self._reader(plan).option(FOLLOWS_LATEST, "true"), None)
 
     def relation(self, plan: ReadPlan, where: Predicate | None = None) -> DataFrame:
         """Return a table as a relation.
@@ -294,7 +294,7 @@ class QueryReader:
         if where is not None:
             reader = reader.option("boundCondition", where.json)
         with unwrap_errors():
-            return reader.load(self._store.path)
+            return reader.options(**storage_options(self._store.path)).load(self._store.path)
 
     def _reader(self, plan: ReadPlan, schema: StructType | None = None) -> DataFrameReader:
         """Return a reader of a table; ``schema``: by default of the plan's columns."""

@@ -167,6 +167,13 @@ def _constraint_details(definition: TableDefinition) -> list[tuple[str, str]]:
     return [("# Constraints", ""), *details] if details else []
 
 
+def _default_details(definition: TableDefinition) -> list[tuple[str, str]]:
+    """Return the columns with a DEFAULT, each with its expression."""
+    columns = definition.schema.columns
+    details = [(item.name, item.default.expression) for item in columns if item.default is not None]
+    return [("# Column Default Values", ""), *details] if details else []
+
+
 def _index_details(indexes: Sequence[IndexDescription]) -> list[tuple[str, str]]:
     """Return the indexes of a table, each as its name and the clauses that create it."""
     details = []
@@ -191,6 +198,7 @@ def _with_details(
     details += [(f"Schema version {old.version}", _ddl(old)) for old in _older(definition)]
     properties = property_texts(definition, state.views.get(definition.table_id))
     details += [("# Properties", ""), *properties.items()]
+    details += _default_details(definition)
     details += _constraint_details(definition)
     details += _view_details(state, definition.table_id)
     details += _index_details(indexes)

@@ -7,8 +7,8 @@
     view_ddl                CREATE, DROP, ALTER, REFRESH, SHOW and EXPLAIN of MATERIALIZED VIEWs
     dml                     INSERT, UPDATE, DELETE, TRUNCATE, MERGE
     maintenance_statements  OPTIMIZE, VACUUM, ANALYZE, RESTORE
-    here                    SELECT …  (also WITH …, FROM …, VALUES …), and EXPLAIN [EXTENDED] of
-                            one, or of an INSERT, UPDATE, DELETE or MERGE
+    here                    SELECT …  (also WITH …, FROM …, VALUES …, TABLE t …), and EXPLAIN
+                            [EXTENDED] of one, or of an INSERT, UPDATE, DELETE or MERGE
 
 Does not know: the store, Spark, or which names in a query are tables.
 """
@@ -69,7 +69,7 @@ Statement: TypeAlias = (
     | ExplainChange
 )
 
-_QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "(")
+_QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
 _EXPLAINED: tuple[tuple[str, ...], ...] = ((), ("CREATE",), ("CREATE", "OR", "REPLACE"), ("ALTER",))
 _MODES = ("EXTENDED", "FORMATTED", "COST", "CODEGEN")
 _READERS: tuple[tuple[tuple[str, ...], Callable[[TokenReader], Statement]], ...] = (

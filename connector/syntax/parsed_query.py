@@ -86,6 +86,57 @@ class Edit:
     text: str
 
 
+_SET_OPERATORS = frozenset({"EXCEPT", "INTERSECT", "MINUS", "UNION"})
+# What may come after ``TABLE t`` as a query, besides the end. ``table`` may also be a column, and
+# nothing that makes an expression of it is a name and one of these.
+_CLAUSES = frozenset({"CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET", "ORDER", "SORT", "WINDOW"})
+_AFTER_QUERY = _SET_OPERATORS | _CLAUSES | {")", ";", _PIPE}
+
+
+def _with_selects(text: str, tokens: Sequence[Token]) -> str:
+    """Return a text in which each query ``TABLE t`` is written as a SELECT, which has clauses."""
+    words = [_word(token) for token in tokens]
+    for index in reversed(range(len(tokens))):
+        token = tokens[index]
+        if (
+            token.token_type is TokenType.TABLE
+            and _may_begin_query(words[:index])
+            and _is_name_of_query(tokens[index + 1 :])
+        ):
+            text = f"{text[: token.start]}SELECT * FROM{text[token.end + 1 :]}"
+    return text
+
+
+def _word(token: Token) -> str:
+    """Return a key word, or its first word, or a sign, in capitals; "" for a quoted text."""
+    is_quoted = token.token_type in (TokenType.IDENTIFIER, TokenType.STRING)
+    return "" if is_quoted else token.text.upper().partition(" ")[0]
+
+
+def _may_begin_query(before: Sequence[str]) -> bool:
+    """Return whether a query may begin after some words."""
+    if before and before[-1] in ("ALL", "DISTINCT"):
+        return len(before) > 1 and before[-2] in _SET_OPERATORS
+    return not before or before[-1] == "(" or before[-1] in _SET_OPERATORS
+
+
+def _is_name_of_query(tokens: Sequence[Token]) -> bool:
+    """Return whether tokens begin with a name, ``a.b`` for one, that ends a query or a part."""
+    end = 0
+    while end < len(tokens) and _is_identifier(tokens[end]):
+        end += 1
+        if end == len(tokens) or tokens[end].token_type is not TokenType.DOT:
+            return end == len(tokens) or _word(tokens[end]) in _AFTER_QUERY
+        end += 1
+    return False
+
+
+def _is_identifier(token: Token) -> bool:
+    return token.token_type is TokenType.IDENTIFIER or (
+        token.token_type is not TokenType.STRING and token.text.isidentifier()
+    )
+
+
 IsTable: TypeAlias = Callable[[str, AsOf | None], bool]
 
 
@@ -99,8 +150,14 @@ class ParsedQuery:
 
     @classmethod
     def parse(cls, text: str) -> ParsedQuery:
-        """Return a query. UnsupportedStatementError if the text is not one, or cannot be read."""
+        """Return a query; ``TABLE t`` in it is ``SELECT * FROM t``.
+
+        UnsupportedStatementError if the text is not a query, or cannot be read.
+        """
         tokens = tokens_of(text)
+        selects = _with_selects(text, tokens)
+        if selects != text:
+            text, tokens = selects, tokens_of(selects)
         try:
             tree = syntax.parse_tokens(tokens, text)
         except SqlglotError as error:

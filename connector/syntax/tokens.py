@@ -172,16 +172,23 @@ class TokenReader:
     def until(self, *stops: str) -> Sequence[Token]:
         """Read up to one of some words, or the end, and return the tokens.
 
-        Words within parentheses, or between CASE and END, do not count.
+        Words within parentheses, or between CASE and END, do not count, nor does the FROM of
+        ``IS DISTINCT FROM``.
         """
         start, depth, cases = self._next, 0, 0
         while (token := self.token) is not None:
-            if depth == cases == 0 and any(self.next_is(*stop.split()) for stop in stops):
+            is_outside = depth == cases == 0 and not self._is_distinct_from(start)
+            if is_outside and any(self.next_is(*stop.split()) for stop in stops):
                 break
             depth += _DEPTH.get(token.token_type, 0)
             cases = max(0, cases + _CASE_DEPTH.get(token.token_type, 0))
             self._next += 1
         return self._tokens[start : self._next]
+
+    def _is_distinct_from(self, start: int) -> bool:
+        """Return whether the next token is the last of the operator ``IS DISTINCT FROM``."""
+        is_after = self._next > start and self.next_is("FROM")
+        return is_after and self._tokens[self._next - 1].text.upper() == "DISTINCT"
 
     def rest(self) -> Sequence[Token]:
         """Read to the end and return the tokens."""

@@ -66,7 +66,7 @@ def bar_chart(
     ``titles`` and ``labels``: of each stack; of the labels only a few are shown.
     """
     bottom, right = float(height - _BOTTOM), float(WIDTH - 4)
-    top = nice_limit(max((sum(stack) for stack in stacks), default=0.0))
+    top = nice_limit(max((sum(stack) for stack in stacks), default=0.0), least=float(_TICKS))
     scale = (bottom - _TOP) / top
     step = (right - _LEFT) / max(len(stacks), 1)
     bars = []
@@ -101,10 +101,10 @@ def bar_chart(
     return BarChart(WIDTH, height, _LEFT, bottom, tuple(bars), ticks, shown)
 
 
-def nice_limit(most: float) -> float:
-    """Return the least of 1, 2, 4, 10, 20, 40, ... that is not less than a value."""
-    if most <= 1:
-        return 1.0
+def nice_limit(most: float, least: float = 1.0) -> float:
+    """Return the least of 1, 2, 4, 10, 20, 40, ... that is not less than a value, or ``least``."""
+    if most <= least:
+        return least
     power = 10.0 ** floor(log10(most))
     return next(factor * power for factor in (1, 2, 4, 10) if factor * power >= most)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
+from textwrap import dedent
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -23,7 +24,15 @@ from relstate.connector.figures.tables import ColumnDescription, table_page, vno
 from relstate.connector.figures.views import ViewFigures, ViewPage, view_page
 from relstate.connector.quantities import count, elapsed, size
 from relstate.connector.row_json import json_rows, text_of
-from relstate.storage import Store, StoreState, errors, figures, moment_of
+from relstate.storage import (
+    RESERVED_PREFIX,
+    Store,
+    StoreState,
+    errors,
+    figures,
+    moment_of,
+    types,
+)
 from relstate.vnode import VnodeMapping
 
 from .charts import BarChart, Cell, Graph, Node, bar_chart, graph, heat_strip, owner_strip
@@ -41,10 +50,18 @@ Link = Callable[[str, str], str]
 
 
 @dataclass(frozen=True, slots=True)
+class ShownColumn:
+    """A column of shown rows; numbers are aligned right."""
+
+    name: str
+    is_number: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ShownRows:
     """Rows as text, or the problem that kept them from being read. ``has_more``: there are more."""
 
-    names: tuple[str, ...] = ()
+    columns: tuple[ShownColumn, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
     has_more: bool = False
     problem: str | None = None
@@ -61,7 +78,11 @@ def shown_rows(read: Callable[[], Rows], limit: int) -> ShownRows:
         ]
     except (errors.RelstateError, OSError) as error:
         return ShownRows(problem=str(error))
-    return ShownRows(rows.names, tuple(values[:limit]), len(values) > limit)
+    columns = tuple(
+        ShownColumn(name, isinstance(data_type, types.NUMBERS))
+        for name, data_type in zip(rows.names, rows.types, strict=True)
+    )
+    return ShownRows(columns, tuple(values[:limit]), len(values) > limit)
 
 
 def _cell(text: str) -> str:
@@ -108,7 +129,7 @@ class Pages:
         ViewNotFoundError.
         """
         page = view_page(self._store, state, name)
-        return self.render("view_page.html", **view_context(page, units))
+        return self.render("view_page.html", **view_context(page, state, units))
 
     def tables(self, state: StoreState) -> str:
         """Return the page with all tables, sorted by their names."""
@@ -142,6 +163,7 @@ def _templates(link: Link) -> Environment:
         "elapsed": elapsed,
         "duration": duration_text,
         "moment": moment_text,
+        "tables_text": tables_text,
     }
     environment.globals["link"] = link
     return environment
@@ -150,6 +172,15 @@ def _templates(link: Link) -> Environment:
 def moment_text(time: int) -> str:
     """Return a time in microseconds since 1970 as a person reads it, in UTC."""
     return f"{moment_of(time):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def tables_text(names: Sequence[str]) -> str:
+    """Return the names of the tables of a commit; internal ones are only counted."""
+    shown = [name for name in names if not name.startswith(RESERVED_PREFIX)]
+    internal = len(names) - len(shown)
+    if internal:
+        shown.append(f"{count(internal)} internal {'table' if internal == 1 else 'tables'}")
+    return ", ".join(shown)
 
 
 # The store
@@ -327,18 +358,20 @@ def _vnodes_text(vnodes: range) -> str:
 # A view
 
 
-def view_context(page: ViewPage, units: int | None) -> Mapping[str, Any]:
+def view_context(page: ViewPage, state: StoreState, units: int | None) -> Mapping[str, Any]:
     """Return what the template of a view's page shows.
 
     ``units``: also the mapping after a rescale to so many, if that is possible.
     """
-    mapping = page.mapping
+    mapping, views = page.mapping, state.view_names()
     rescaled = None
     if units is not None and 1 <= units <= mapping.vnode_count:
         rescaled = mapping.rescale(units)
     return {
         "view": page,
         "lag": lag_text(page.summary),
+        "query": query_text(page.summary.query),
+        "inputs": [("view" if name in views else "table", name) for name in page.summary.inputs],
         "mapping": mapping_strip(mapping),
         "rescaled": None if rescaled is None else mapping_strip(rescaled),
         "vnode_count": mapping.vnode_count,
@@ -346,6 +379,12 @@ def view_context(page: ViewPage, units: int | None) -> Mapping[str, Any]:
         "moved": None if rescaled is None else _moved(mapping, rescaled),
         "refreshes": refresh_chart(page),
     }
+
+
+def query_text(query: str) -> str:
+    """Return a query without the indentation that it had where it was written."""
+    first, separator, others = query.partition("\n")
+    return first + separator + dedent(others)
 
 
 def mapping_strip(mapping: VnodeMapping) -> tuple[Cell, ...]:

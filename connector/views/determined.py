@@ -181,7 +181,8 @@ def _aggregate(node: Aggregate | GroupRecompute, child: Determined) -> Determine
     exact, lists = set(node.group), set()
     if isinstance(node, Aggregate):
         for call in node.calls:
-            if child.has(name for name in (call.argument, call.filter) if name is not None):
+            inputs = (name for name in (call.argument, call.filter) if name is not None)
+            if call.is_determined and child.has(inputs):
                 exact.add(call.output.name)
         return Determined(frozenset(exact))
     for recomputed in node.calls:

@@ -32,7 +32,8 @@ class JobOutput:
 
     ``started``: in microseconds since 1970. ``moments``: the next moments of the temporal filters,
     in the order of the plan. ``is_local``: whether all of it was computed in the driver's process.
-    ``seconds``: how long the whole job ran.
+    ``seconds``: how long the whole job ran. ``syncs_segments``: see `Proposal`; whether the commit
+    has to make some segments durable.
     """
 
     segments: tuple[SegmentRecord, ...]
@@ -41,6 +42,7 @@ class JobOutput:
     moments: tuple[NextMoments, ...] = ()
     is_local: bool = False
     seconds: float = 0.0
+    syncs_segments: bool = False
 
     def followed_by(self, later: JobOutput) -> JobOutput:
         """Return what two jobs wrote together."""
@@ -50,6 +52,7 @@ class JobOutput:
             self.rows + later.rows,
             later.moments,
             self.is_local and later.is_local,
+            syncs_segments=self.syncs_segments or later.syncs_segments,
         )
 
 

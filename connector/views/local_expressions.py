@@ -1,9 +1,7 @@
 """Spark's evaluation of expressions over rows in the driver's process, without a job.
 
 Spark analyses an expression once, over a frame of no rows, and compiles it as it does for a task.
-After that an evaluation is a handful of calls to the JVM: only the columns that the expression
-reads go there, only its values come back, and both are Arrow, by the converters that also serve
-Spark's Python tasks. So values are the same as in a job.
+After that an evaluation is a handful of calls to the JVM.
 
 Does not know: plans, executors.
 """
@@ -16,13 +14,11 @@ from threading import Lock
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-from py4j.java_gateway import JavaClass
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.serializers import NoOpSerializer
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.util import _load_from_socket
 
+from relstate.connector.local_projection import IncompleteError, LocalProjection
 from relstate.connector.types import struct_of
 from relstate.storage import OP_COLUMN, arrow, types
 
@@ -32,8 +28,6 @@ from .wire import in_schema
 
 _Key: TypeAlias = tuple[tuple[types.Field, ...], tuple[Expression, ...]]
 
-_ARROW = "org.apache.spark.sql.execution.arrow.ArrowConverters"
-_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 _OP = types.Field(OP_COLUMN, types.TinyInt())
 # A view has a few; those of dropped views go with the others when there are so many.
 _MOST_COMPILED = 1000
@@ -59,16 +53,8 @@ class LocalEvaluator:
     """Evaluates expressions in one session of the classic Spark. Safe between threads."""
 
     def __init__(self, session: SparkSession) -> None:
-        jvm: Any = session._jvm
         self._session = session
-        # Each name that is looked up in the JVM is a call.
-        self._sessions = SparkSession._get_j_spark_session_class(jvm)
-        client = jvm._gateway_client
-        self._converters = _scala_object(_ARROW, client)
-        self._iterators = _scala_object("scala.collection.Iterator", client)
-        self._projections = _scala_object(f"{_EXPRESSIONS}.UnsafeProjection", client)
-        self._arrow_messages = JavaClass(f"{_ARROW}$ArrowBatchWithSchemaIterator", client)
-        self._serve = jvm.PythonRDD.serveIterator
+        self._projection = LocalProjection(session)
         self._compiled: dict[_Key, _Compiled] = {}
         self._lock = Lock()
 
@@ -86,7 +72,7 @@ class LocalEvaluator:
         try:
             # A projection of Spark has one row in memory, which it returns each time.
             with self._lock:
-                self._sessions.setActiveSession(self._session._jsparkSession)
+                self._projection.activate()
                 compiled = self._compiled_of(fields, expressions)
                 try:
                     return self._values(compiled, chunk)
@@ -94,48 +80,17 @@ class LocalEvaluator:
                     # If this thread was interrupted, the JVM may still be using the projections.
                     del self._compiled[fields, expressions]
                     raise
-        except (PySparkException, Py4JError) as error:
+        except (PySparkException, Py4JError, IncompleteError) as error:
             raise GivenUpError("Spark could not evaluate an expression") from error
 
     def _values(self, compiled: _Compiled, chunk: pa.RecordBatch) -> list[pa.Array]:
         inputs = chunk.select(list(compiled.inputs))
-        message = self._iterators.single(inputs.serialize().to_pybytes())
-        # Times are in UTC, whatever the session's time zone is.
-        rows = self._converters.fromBatchIterator(
-            message, compiled.input_type, "UTC", True, False, None
+        batches = self._projection.values(
+            inputs, compiled.input_type, compiled.projections, compiled.output_type
         )
-        values = rows
-        for projection in compiled.projections:
-            values = values.map(projection)
-        # All rows in one message.
-        messages = self._arrow_messages(
-            values, compiled.output_type, 0, 0, "UTC", True, False, None
-        )
-        try:
-            table = self._receive(messages, compiled.schema, chunk.num_rows)
-        except Exception:
-            _release(rows, messages)
-            raise
+        values = [in_schema(batch, compiled.schema) for batch in batches]
+        table = pa.Table.from_batches(values, compiled.schema)
         return [column.combine_chunks() for column in table.columns]
-
-    def _receive(self, messages: Any, schema: pa.Schema, count: int) -> pa.Table:
-        """Return the rows of the JVM's iterator of Arrow streams, ``count`` rows in all.
-
-        GivenUpError if there are fewer: evaluated while they are sent, one of them has failed.
-        """
-        # A socket, as `collect` uses one: py4j decodes bytes one by one.
-        socket = self._serve(messages, "relstate values")
-        with _load_from_socket(socket, NoOpSerializer()) as streams:
-            batches = [
-                in_schema(batch, schema)
-                for stream in streams
-                for batch in pa.ipc.open_stream(stream)
-            ]
-        values = pa.Table.from_batches(batches, schema)
-        if values.num_rows != count:
-            socket[2].getResult()
-            raise GivenUpError(f"Spark returned {values.num_rows} of {count} rows")
-        return values
 
     # Expressions
 
@@ -155,10 +110,8 @@ class LocalEvaluator:
         frame, projects = self._analysed(fields, expressions)
         read = projects[0].references().toSeq()
         inputs_of = [read, *(project.child().output() for project in projects[1:])]
-        # All classes that Spark compiles have one name, by which py4j looks methods up. So none of
-        # a projection is called, not even `initialize`, which only random values need.
         projections = tuple(
-            self._projections.create(project.projectList(), inputs)
+            self._projection.create(project.projectList(), inputs)
             for project, inputs in zip(projects, inputs_of, strict=True)
         )
         by_name = {field.name: field for field in (_OP, *fields)}
@@ -195,16 +148,3 @@ class LocalEvaluator:
     def _struct(self, fields: Sequence[types.Field]) -> Any:
         """Return the JVM's type of rows with some fields."""
         return self._session._jsparkSession.parseDataType(struct_of(fields).json())
-
-
-def _release(rows: Any, messages: Any) -> None:
-    """Free the memory of Spark's iterators, which do that themselves only after the last row."""
-    messages.close()
-    resources = rows.resources()
-    for number in reversed(range(resources.size())):
-        resources.apply(number).close()
-    rows.allocator().close()
-
-
-def _scala_object(name: str, client: Any) -> Any:
-    return getattr(JavaClass(f"{name}$", client), "MODULE$")

@@ -4,8 +4,8 @@ The executors of a view run here one after the other, in one unit that owns all 
 the vnode in its keys, not the unit, so they write what the tasks of a job would write. Spark
 evaluates expressions over the rows between them (local_expressions).
 
-Promises: what a run wrote is durable when it returns; a run that fails or is given up leaves no
-files.
+Promises: what a run wrote becomes durable with its commit; a run that fails or is given up leaves
+no files.
 Does not know: how a job runs (frame), or who commits.
 """
 
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from relstate.storage import Environment, arrow, types
+from relstate.storage import Environment, arrow, location_of, types
 
 from .elements import element_bytes, element_count, element_rows, makes_elements
 from .executor.changes import chunk_schema, empty_chunk
@@ -105,13 +105,22 @@ def run_locally(
         with LocalWriters(job.target, environment, STATE_ROWS) as writers:
             run = _LocalRun(job, evaluator, environment, writers)
             run.rows_of(job.plan.root)
-            segments = writers.finish()
+            # Tasks of later jobs of a refresh read these segments, in a bucket what is uploaded.
+            is_synced = location_of(job.target.path).is_object_store
+            segments = writers.finish() if is_synced else writers.finish_unsynced()
     except GivenUpError as error:
         # If an expression has failed: a job may apply a filter above it first.
         _logger.debug("view %s is computed by a job", job.name, exc_info=error)
         return None
     moments = (NextMoments.from_json(values) for _, values in sorted(writers.moments))
-    return JobOutput(segments, started, run.read_rows, tuple(moments), is_local=True)
+    return JobOutput(
+        segments,
+        started,
+        run.read_rows,
+        tuple(moments),
+        is_local=True,
+        syncs_segments=not is_synced,
+    )
 
 
 class _LocalRun:

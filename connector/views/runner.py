@@ -209,6 +209,7 @@ class JobRunner:
             started=min(output.started for output in results),
             data_change=bool(segments),
             segments=segments,
+            syncs_segments=any(output.syncs_segments for output in results),
             progress=tuple(progress),
         )
         try:

@@ -14,12 +14,13 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from threading import Condition, Event, Thread
+from threading import Condition, Event, Thread, current_thread
 from typing import Any
 
-from relstate.storage import errors, iso_time
+from relstate.storage import errors, html_table, iso_time
 
 from .lineage import has_pending_changes, is_behind, upstream, view_ids
+from .listener import Notifier, ViewStreamListener, check_listener
 from .views import Views
 
 _RECENT = 100
@@ -41,15 +42,22 @@ class ViewStream:
     """A refresh of views, repeated until it is stopped. Safe between threads."""
 
     def __init__(
-        self, views: Views, names: Sequence[str] | None, trigger: Trigger, name: str | None = None
+        self,
+        views: Views,
+        names: Sequence[str] | None,
+        trigger: Trigger,
+        name: str | None = None,
+        listener: ViewStreamListener | None = None,
     ) -> None:
-        """``names``: which views; None for all that exist at any time."""
+        """``names``: which views; None for all that exist at any time. OptionError."""
+        check_listener(listener)
         self._views = views
         self._names = None if names is None else tuple(names)
         self._trigger = trigger
         self._name = name
         self._environment = views.store.environment
         self._id = self._environment.random_id()
+        self._notifier = Notifier(views.store, listener)
         self._recent: deque[dict[str, Any]] = deque(maxlen=_RECENT)
         self._batch = 0
         self._stopping = Event()
@@ -57,7 +65,7 @@ class ViewStream:
         self._idle = Event()
         self._refreshing = Condition()
         self._refreshes_begun = self._refreshes_done = 0
-        self._failure: Exception | None = None
+        self._failure: BaseException | None = None
         self._message = "Initializing"
         self._thread = Thread(target=self._run, name=f"relstate views {self._id}", daemon=True)
 
@@ -66,6 +74,15 @@ class ViewStream:
         view_ids(self._views.store.state, self._names)
         self._thread.start()
         return self
+
+    def __repr__(self) -> str:
+        name = "" if self._name is None else f"{self._name!r}, "
+        return f"ViewStream({name}{self._message})"
+
+    def _repr_html_(self) -> str:
+        """Return what it is doing and its last refresh, as notebooks show them."""
+        rows = [("status", self._message), *(self.lastProgress or {}).items()]
+        return html_table(self._name or "stream of views", ("what", "value"), rows)
 
     @property
     def id(self) -> str:
@@ -102,9 +119,13 @@ class ViewStream:
         return list(self._recent)
 
     def stop(self) -> None:
-        """Stop after the refresh that is running."""
+        """Stop after the refresh that is running, and wait for that.
+
+        A listener may call it, and does not wait: the stream ends after its method has returned.
+        """
         self._stopping.set()
-        self._ended.wait()
+        if current_thread() is not self._thread:
+            self._ended.wait()
 
     def awaitTermination(self, timeout: float | None = None) -> bool | None:  # noqa: N802
         """Wait until it has ended, or ``timeout`` seconds; raise the error that ended it.
@@ -133,7 +154,7 @@ class ViewStream:
         if self._failure is not None:
             raise self._failure
 
-    def exception(self) -> Exception | None:
+    def exception(self) -> BaseException | None:
         """Return the error that ended it; None if none did."""
         return self._failure
 
@@ -146,13 +167,20 @@ class ViewStream:
             else:
                 self._follow()
             self._message = "Stopped"
-        except Exception as error:
-            # awaitTermination raises the error itself.
-            _logger.error("the stream %s of views ended: %s", self._id, error)
-            self._failure = error
-            self._message = f"Terminated with exception: {error}"
+        except BaseException as error:
+            # sys.exit() in a listener too. awaitTermination raises the error itself.
+            self._fail(error)
+        try:
+            self._notifier.end(self._failure)
+        except BaseException as error:
+            self._fail(error)
         finally:
             self._ended.set()
+
+    def _fail(self, error: BaseException) -> None:
+        _logger.error("the stream %s of views ended: %r", self._id, error)
+        self._failure = self._failure or error
+        self._message = f"Terminated with exception: {self._failure!s}"
 
     def _catch_up(self, epoch: int, time: int) -> None:
         while not self._stopping.is_set() and self._is_behind_of(epoch, time):
@@ -169,6 +197,7 @@ class ViewStream:
         with self._refreshing:
             self._refreshes_begun += 1
         try:
+            self._notifier.commits()
             if self._is_behind():
                 self._refresh()
         finally:
@@ -200,6 +229,7 @@ class ViewStream:
                 }
             )
             self._batch += 1
+            self._notifier.refresh(self._recent[-1])
 
     def _wait(self, started: float) -> None:
         """Wait for the next trigger, or for a commit where there is no interval."""
@@ -211,6 +241,7 @@ class ViewStream:
             self._stopping.wait(max(interval - elapsed, 0))
         else:
             while not self._stopping.is_set() and not self._is_behind():
+                self._notifier.commits()
                 self._stopping.wait(_POLL)
         self._idle.clear()
 

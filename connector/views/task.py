@@ -101,6 +101,11 @@ class Writers:
         writers = self._writers.values()
         return tuple(segment for writer in writers for segment in writer.finish())
 
+    def finish_unsynced(self) -> tuple[SegmentRecord, ...]:
+        """Return what all of them wrote, which the commit makes durable."""
+        writers = self._writers.values()
+        return tuple(segment for writer in writers for segment in writer.finish_unsynced())
+
 
 @dataclass(frozen=True, slots=True)
 class ExecutorStep:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,7 @@ from relstate.storage.errors import (
     OptionError,
     SchemaMismatchError,
 )
+from support.spark import jobs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -217,3 +219,80 @@ def test_a_stream_needs_a_checkpoint(spark: SparkSession, db: Database, users: s
 
     with pytest.raises(OptionError, match="checkpoint"):
         db.apply_changes("users", stream, ["id"], "id")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "(1, 'a', 1L, 'I'), (2, 'b', 1L, 'I'), (1, 'c', 3L, 'U'), (1, 'late', 2L, 'U')",
+        "(1, 'a', 2L, 'D'), (1, 'b', 2L, 'U'), (3, NULL, 5L, NULL), (3, 'x', 5L, 'D')",
+        "(1, 'a', -1L, 'I'), (1, 'b', -5L, 'U'), (2, 'x', NULL, 'I')",
+        "(NULL, 'a', 1L, 'I')",
+    ],
+)
+def test_changes_that_the_driver_has_are_applied_without_a_job(
+    spark: SparkSession, db: Database, store: Store, rows: str
+) -> None:
+    """With the same result, or the same error, as the tasks of a job."""
+    source = spark.sql(f"SELECT * FROM VALUES {rows} t(id, name, seq, op)")
+    outcomes = []
+    for name, frame in (("users", source), ("others", source.repartition(3))):
+        store.create_table(
+            name, "id INT, name STRING, at INT", primary_key=["id"], version_column="at"
+        )
+        before: Any = jobs(spark)
+        arguments = {"column_list": ["id", "name"], "apply_as_deletes": DELETES}
+        try:
+            db.apply_changes(name, frame, ["id"], "seq", **arguments)  # type: ignore[arg-type]
+            error = None
+        except (NullKeyError, NullValueError) as raised:
+            error = type(raised)
+        assert name != "users" or jobs(spark) == before
+        outcomes.append((error, sorted(map(repr, store.table(name).to_arrow().to_pylist()))))
+
+    assert outcomes[0] == outcomes[1]
+
+
+def test_a_batch_of_the_driver_is_applied_once(
+    spark: SparkSession, db: Database, store: Store, users: str
+) -> None:
+    """As the same batch is by a job, whichever comes first."""
+    source = spark.sql("SELECT 1 AS id, 'a' AS name, 1L AS seq, 'I' AS op")
+    for frame in (source, source.repartition(2), source):
+        apply(db, frame, txn_app_id="feed", txn_version=4)
+    apply(db, source.withColumn("seq", f.lit(9)), txn_app_id="feed", txn_version=5)
+
+    assert users_in(store) == {1: ("a", 9)}
+
+
+def test_a_stream_of_three_changes_runs_few_tasks(
+    spark: SparkSession, db: Database, store: Store, users: str, tmp_path: Path
+) -> None:
+    """The shuffle fits the data, under Spark's 200 partitions."""
+    (tmp_path / "in").mkdir()
+    lines = ['{"id": 1, "name": "a", "seq": 1, "op": "I"}'] * 3
+    (tmp_path / "in" / "one.json").write_text("\n".join(lines))
+    source = spark.readStream.schema("id INT, name STRING, seq INT, op STRING")
+    partitions = spark.conf.get("spark.sql.shuffle.partitions")
+    adaptive = spark.conf.get("spark.sql.adaptive.enabled")
+    spark.conf.set("spark.sql.shuffle.partitions", "200")
+    spark.conf.set("spark.sql.adaptive.enabled", "true")
+    before = jobs(spark)
+    try:
+        query = apply(
+            db,
+            source.json(str(tmp_path / "in")),
+            checkpoint=str(tmp_path / "checkpoint"),
+            trigger={"availableNow": True},
+            query_name="three",
+        )
+        query.awaitTermination()
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+        spark.conf.set("spark.sql.adaptive.enabled", str(adaptive))
+    tracker = spark.sparkContext.statusTracker()
+    ran = set(tracker.getJobIdsForGroup(str(query.runId))) - before
+    stages = [tracker.getStageInfo(s) for job in ran for s in tracker.getJobInfo(job).stageIds]  # type: ignore[union-attr]
+
+    assert users_in(store) == {1: ("a", 1)}
+    assert 0 < sum(stage.numCompletedTasks for stage in stages if stage is not None) <= 8

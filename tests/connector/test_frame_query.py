@@ -18,7 +18,7 @@ from relstate.connector.sql.frame_query import FrameQueries
 from relstate.connector.sql.frame_text import FrameText
 from relstate.connector.views.sessions import keep_active_session
 from relstate.storage import Store, errors
-from support.frames import FRAMES, REFUSED, MakeFrame
+from support.frames import FRAMES, REFUSED, MakeFrame, by_customer
 from support.multisets import difference, rows_of_table
 from support.stores import unsynced, upsert
 
@@ -180,6 +180,11 @@ def _doubled(o: DataFrame) -> DataFrame:
     return o.select(o.customer.alias("a"), (o.customer * 2).alias("b"))
 
 
+def _numbered(o: DataFrame) -> DataFrame:
+    number = f.row_number().over(by_customer()).alias("n")
+    return o.select("id", "amount").join(o.select("id", "customer", number), "id")
+
+
 # By what is wrong in the text: a frame, a pattern in its text, and what is written instead.
 _WRONG: dict[str, tuple[MakeFrame, str, str]] = {
     "comparison": (lambda o, c: o.where("customer >= 2"), ">=", ">"),
@@ -195,6 +200,22 @@ _WRONG: dict[str, tuple[MakeFrame, str, str]] = {
         " JOIN ",
         " LEFT JOIN ",
     ),
+    "order of results": (
+        lambda o, c: o.groupBy("customer").agg(f.min("id").alias("a"), f.max("id").alias("b")),
+        r"min\((.*?)\) AS a, max\((.*?)\) AS b",
+        r"max(\1) AS a, min(\2) AS b",
+    ),
+    "aggregate": (
+        lambda o, c: o.join(o.groupBy("customer").agg(f.max("id").alias("m")), "customer"),
+        r"max\(",
+        "min(",
+    ),
+    "renamed columns": (
+        lambda o, c: _numbered(o),
+        r"(\w+)\.id AS id_2",
+        r"\1.customer AS id_2",
+    ),
+    "window": (lambda o, c: _numbered(o), r"(\w+)\.id ASC", r"\1.customer ASC"),
     "branch": (lambda o, c: o.where("id > 3 OR note = 'a'"), r" OR \([^()]*\)", ""),
 }
 

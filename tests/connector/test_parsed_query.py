@@ -45,6 +45,12 @@ def rewritten(text: str) -> str:
         ("SELECT 'orders' AS orders -- orders", None),
         ("FROM orders SELECT id", "FROM r0 AS `orders` SELECT id"),
         ("FROM orders |> WHERE id > 1", "FROM r0 AS `orders` |> WHERE id > 1"),
+        ("TABLE orders", "SELECT * FROM r0 AS `orders`"),
+        (
+            "(table orders) UNION ALL TABLE revenue ORDER BY 1",
+            "(SELECT * FROM r0 AS `orders`) UNION ALL SELECT * FROM r1 AS `revenue` ORDER BY 1",
+        ),
+        ("SELECT table.id FROM table, TABLE(f()) AS f", None),
         (
             "SELECT id FROM orders TABLESAMPLE (5 ROWS) o",
             "SELECT id FROM r0 TABLESAMPLE (5 ROWS) o",
@@ -54,6 +60,43 @@ def rewritten(text: str) -> str:
 def test_only_names_of_tables_are_replaced(text: str, expected: str | None) -> None:
     """References keep or get an alias, so that qualified columns still resolve."""
     assert rewritten(text) == (text if expected is None else expected)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT sum(table * 2) FROM w",
+        "SELECT DISTINCT table FROM w",
+        "SELECT ALL table FROM w",
+        "SELECT (table IS NULL), (table DIV 2), (table BETWEEN 1 AND 2) FROM w",
+        "SELECT array_agg(table ORDER BY id) FROM w GROUP BY (table)",
+    ],
+)
+def test_a_column_may_be_named_table(text: str) -> None:
+    """Where it is no query, the word stays as written."""
+    query = ParsedQuery.parse(text)
+    assert query.text == text
+    assert query.columns_read(("id", "table"))[-1] == "table"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("TABLE a.b.`c`", "SELECT * FROM a.b.`c`"),
+        ("TABLE `order` ORDER BY k LIMIT 1", "SELECT * FROM `order` ORDER BY k LIMIT 1"),
+        (
+            "SELECT 1 UNION ALL TABLE u INTERSECT DISTINCT TABLE v LIMIT 2",
+            "SELECT 1 UNION ALL SELECT * FROM u INTERSECT DISTINCT SELECT * FROM v LIMIT 2",
+        ),
+        (
+            "SELECT table FROM w WHERE k IN (TABLE u OFFSET 1)",
+            "SELECT table FROM w WHERE k IN (SELECT * FROM u OFFSET 1)",
+        ),
+    ],
+)
+def test_a_table_may_be_a_query(text: str, expected: str) -> None:
+    """Wherever a query may begin, with the clauses of one."""
+    assert ParsedQuery.parse(text).text == expected
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,7 @@ from relstate.storage.errors import UnsupportedStatementError
         ("(SELECT 1) UNION ALL SELECT 2", Query("(SELECT 1) UNION ALL SELECT 2")),
         ("FROM t SELECT a", Query("FROM t SELECT a")),
         ("VALUES (1)", Query("VALUES (1)")),
+        ("TABLE u ORDER BY k LIMIT 1", Query("TABLE u ORDER BY k LIMIT 1")),
     ],
 )
 def test_a_statement_says_what_it_asks_for(

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import types as s
 from pyspark.sql.types import StructType
 
 from relstate.connector.sql import Database
-from relstate.connector.types import check_readable
+from relstate.connector.types import check_readable, has_variant
 from relstate.storage import Store
 from relstate.storage.errors import SchemaMismatchError, UnsupportedTypeError
 from support.spark import load, save
@@ -161,3 +162,19 @@ def test_a_schema_may_forget_what_is_not_null(
 
 
 VALUE_OF = {"ARRAY": '[{"a": 1}]', "STRUC": '{"a": 1}'}
+
+
+def test_a_variant_is_found_by_type_not_by_name() -> None:
+    """Inside any value; a field that is called so is none."""
+    variant = s.VariantType()
+    with_variant = (
+        variant,
+        s.ArrayType(variant),
+        s.MapType(s.StringType(), s.ArrayType(variant)),
+        s.StructType([s.StructField("a", s.StructType([s.StructField("b", variant)]))]),
+    )
+    named = s.StructType([s.StructField("variant", s.StringType())])
+
+    assert all(map(has_variant, with_variant))
+    assert not has_variant(named)
+    assert not has_variant(s.MapType(s.StringType(), s.ArrayType(named)))

@@ -5,17 +5,22 @@
   const main = document.getElementById("main"), live = document.getElementById("live");
   let epoch = null, shown = Date.now(), busy = false;
 
-  const isTyping = () => {
-    const active = document.activeElement;
-    return active !== null && active.tagName === "INPUT" && main.contains(active);
+  // What a reader is typing or has selected must not go away.
+  const isInUse = () => {
+    const active = document.activeElement, selection = getSelection();
+    return (active !== null && active.tagName === "INPUT" && main.contains(active))
+      || (!selection.isCollapsed && main.contains(selection.anchorNode));
   };
+  const offsets = () => Array.from(main.querySelectorAll(".wide"), wide => wide.scrollLeft);
 
   async function replace() {
     const response = await fetch(location.href, { headers: { Accept: "text/html" } });
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
     const fresh = page.getElementById("main");
-    if (fresh !== null && !isTyping()) {
+    if (fresh !== null && !isInUse()) {
+      const before = offsets();
       main.replaceChildren(...fresh.childNodes);
+      main.querySelectorAll(".wide").forEach((wide, n) => { wide.scrollLeft = before[n] ?? 0; });
       shown = Date.now();
     }
   }

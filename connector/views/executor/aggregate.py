@@ -25,9 +25,10 @@ from ..plan.aggregate import Aggregate
 from ..plan.node import Order
 from .changes import Step, chunk_schema, empty_chunk, make_chunk
 from .deltas import Deltas, Groups, group_rows
-from .distinct import distinct_deltas
+from .distinct import distinct_changes
 from .executor import Executor, StateTableSpec, state_mismatch_error
 from .extreme import Extreme, ExtremeTable
+from .mode import Frequencies, Mode
 from .part import Columns, ValueSource, to_counts
 from .partial import (
     CombineStep,
@@ -88,9 +89,11 @@ class AggregateExecutor(Executor[Aggregate]):
         exists = self._find_existing(groups, before, changes)
         after = self._after(before, changes)
         for part, spec, state in self._extremes:
-            table, deltas = ExtremeTable(part, spec, state), changes.deltas[part.source]
-            column = part.column(part.suffix)
-            after[column] = table.advance(before, deltas, chunk, groups, exists)
+            rows, deltas = chunk, changes.deltas[part.source]
+            if isinstance(part, Mode):
+                rows, deltas = changes.frequencies[part.source].rank_changes(part, groups)
+            table, column = ExtremeTable(part, spec, state), part.column(part.suffix)
+            after[column] = table.advance(before, deltas, rows, groups, exists)
         self._check_counts(groups, after)
         self._write(groups, before, after, existed, exists)
         return self._output(groups, before, after, existed, exists)
@@ -121,12 +124,15 @@ class AggregateExecutor(Executor[Aggregate]):
         """Return the change of each group; write the counts of the distinct values."""
         weights = row_weights(chunk)
         deltas: dict[ValueSource, Deltas] = {}
+        frequencies: dict[ValueSource, Frequencies] = {}
         distincts = self._layout.distincts
         for table, state in zip(distincts, self.states[-len(distincts) :], strict=False):
-            deltas |= distinct_deltas(table, state, chunk, groups, weights)
+            distinct = distinct_changes(table, state, chunk, groups, weights)
+            deltas |= distinct.deltas
+            frequencies |= distinct.frequencies
         for source in self._layout.sources:
             deltas[source] = source_deltas(chunk, groups, weights, source)
-        return group_changes(self._layout, deltas)
+        return group_changes(self._layout, deltas, frequencies)
 
     def _find_existing(self, groups: Groups, before: Columns, changes: GroupChanges) -> Mask:
         """Return which groups have a row after the epoch."""

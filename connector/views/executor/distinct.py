@@ -20,9 +20,21 @@ from ..plan.aggregate import Aggregate
 from ..plan.node import Order, free_name
 from .deltas import Deltas, Groups, group_rows, passing_rows
 from .executor import StateTableSpec, state_mismatch_error
+from .mode import Frequencies
 from .part import ValueSource, to_counts
 from .rowkeys import RowKeys
 from .state import State
+
+
+@dataclass(frozen=True, slots=True)
+class DistinctChanges:
+    """What an epoch changes of the distinct values, by filter.
+
+    ``deltas``: the values that appear and disappear. ``frequencies``: how many rows have a value.
+    """
+
+    deltas: dict[ValueSource, Deltas]
+    frequencies: dict[ValueSource, Frequencies]
 
 
 @dataclass(frozen=True)
@@ -55,14 +67,14 @@ def distinct_table(
     return Distinct(argument, tuple(columns), spec)
 
 
-def distinct_deltas(
+def distinct_changes(
     table: Distinct,
     state: State,
     chunk: pa.RecordBatch,
     groups: Groups,
     weights: NDArray[np.int64],
-) -> dict[ValueSource, Deltas]:
-    """Write the counts; return for each filter the values that appear and disappear.
+) -> DistinctChanges:
+    """Write the counts; return what changes.
 
     ConsistencyError if more rows with a value are deleted than there are.
     """
@@ -73,18 +85,25 @@ def distinct_deltas(
     pairs = group_rows(chunk.select(list(row_keys.names)).take(pa.array(rows)), row_keys)
     chunk_rows = rows[pairs.order]
     before = _counts_before(table, state, pairs.keys)
-    deltas, after = {}, []
+    codes = groups.code_of_rows[rows[pairs.firsts]]
+    changes, after = DistinctChanges({}, {}), []
     for (condition, _), mask, old in zip(table.filters, masks, before, strict=True):
         signed_weights = weights[chunk_rows] * _mask_or_all(mask, chunk.num_rows)[chunk_rows]
         change = Deltas(len(pairs), pairs.codes, signed_weights, chunk_rows, None)
         new = old + change.counts
         _check(table, pairs.keys, row_keys, new)
         after.append(new)
-        deltas[ValueSource(table.argument, condition, True)] = _transitions(
-            table, groups, pairs, rows, old > 0, new > 0
+        source = ValueSource(table.argument, condition, True)
+        changes.deltas[source] = _transitions(table, groups, pairs, rows, old > 0, new > 0)
+        changes.frequencies[source] = Frequencies(
+            codes,
+            pairs.keys.select(groups.keys.schema.names),
+            pairs.keys.column(table.argument),
+            old,
+            new,
         )
     _write(table, state, pairs.keys, before, after)
-    return deltas
+    return changes
 
 
 def _transitions(

@@ -52,6 +52,11 @@ class Extreme(Part):
         return "max" if self.is_greatest else "min"
 
     @property
+    def value_name(self) -> str:
+        """The name of the values in their table."""
+        return self.argument
+
+    @property
     def fields(self) -> tuple[types.Field, ...]:
         """The value."""
         return (self._field(self.suffix, self.type),)
@@ -208,7 +213,7 @@ class ExtremeTable:
         remains = ~np.asarray(pc.is_in(self._row_keys.encode(rows), value_set=removed_keys))
         indices = indices[remains]
         firsts = first_positions(indices)
-        values = rows.column(self._extreme.argument).filter(pa.array(remains))
+        values = rows.column(self._extreme.value_name).filter(pa.array(remains))
         return indices[firsts], self._extreme.encode(values.take(pa.array(firsts)))
 
 

@@ -76,7 +76,7 @@ class _Floats(Part):
         """Return the sums of the pairs, and of the counts."""
         columns: list[NDArray[Any]] = []
         for pair in self.pairs(changes):
-            columns += _total(pair, runs)
+            columns += sum_pairs(pair, runs)
         columns += (runs.totals(count) for count in self.kinds(changes))
         return list(map(pa.array, columns))
 
@@ -94,10 +94,7 @@ class _Floats(Part):
     def pairs(self, columns: Columns) -> tuple[Pair, Pair]:
         """Return the sum over the finite values, and over the large ones divided by `SCALE`."""
         ordinary, large = (
-            (
-                _zero_if_null(columns[self.column(name)]),
-                _zero_if_null(columns[self.column(f"{name}_rest")]),
-            )
+            pair_of(columns, self.column(name), self.column(f"{name}_rest"))
             for name in self.pair_names
         )
         return ordinary, large
@@ -114,7 +111,7 @@ class FloatSum(_Floats):
     count_names = ("finite", "large", "nan", "infinity", "minus_infinity")
 
     def _kinds_of(self, values: Doubles) -> tuple[Mask, ...]:
-        return (*_finite(values), np.isnan(values), values == np.inf, values == -np.inf)
+        return (*finite_masks(values), np.isnan(values), values == np.inf, values == -np.inf)
 
     def _total_of(self, values: Doubles, runs: Runs, weights: NDArray[np.int64]) -> Pair:
         signed = sort_within_groups(values * weights, runs.codes)
@@ -128,7 +125,7 @@ class SquareSum(_Floats):
     count_names = ("squares_count", "large_squares_count")
 
     def _kinds_of(self, values: Doubles) -> tuple[Mask, ...]:
-        return _finite(values)
+        return finite_masks(values)
 
     def _total_of(self, values: Doubles, runs: Runs, weights: NDArray[np.int64]) -> Pair:
         # Sorted by weight, then size: the weight is the sign that `sort_within_groups` sees.
@@ -141,6 +138,11 @@ class SquareSum(_Floats):
 def to_doubles(column: pa.Array) -> Doubles:
     """Return a column of floats without NULLs as doubles."""
     return np.asarray(column).astype(np.float64, copy=False)
+
+
+def pair_of(columns: Columns, high: str, low: str) -> Pair:
+    """Return the sums in two columns; 0 where there is no row."""
+    return _zero_if_null(columns[high]), _zero_if_null(columns[low])
 
 
 def _zero_if_null(column: pa.Array) -> Doubles:
@@ -158,14 +160,14 @@ def sort_within_groups(values: Doubles, codes: NDArray[np.int64]) -> Doubles:
     return values[ragged.sort_order(ragged.from_matrix(matrix))]
 
 
-def _finite(values: Doubles) -> tuple[Mask, Mask]:
+def finite_masks(values: Doubles) -> tuple[Mask, Mask]:
     """Return (finite, large): which values are finite but not large, and which are."""
     finite = np.isfinite(values)
     large = finite & (np.abs(values) >= _LARGE)
     return finite & ~large, large
 
 
-def _total(pair: Pair, runs: Runs) -> Pair:
+def sum_pairs(pair: Pair, runs: Runs) -> Pair:
     """Return the sums of pairs over each group, whatever their order within it."""
     order = np.lexsort((pair[1], pair[0], runs.codes))
     return doubledouble.totals((pair[0][order], pair[1][order]), runs.codes, runs.groups)

@@ -5,7 +5,10 @@
     ├── WholeSum        the exact sum of integers, decimals or intervals
     ├── FloatSum        the sum of the finite floats, and the number of each kind (floats)
     ├── SquareSum       the sum of the squares of the finite floats (floats)
+    ├── ProductSum      the sums of pairs of floats and of their products (products)
+    ├── BitCounts       the number of values that have each bit (bits)
     └── Extreme         the least or greatest value (extreme)
+        └── Mode        the most frequent value (mode)
 
 Several calls share a part if they read the same values. The change of a part in an epoch has
 the columns of the part and adds up, so that each task can compute it over some of the rows.

@@ -11,7 +11,7 @@ Does not know: state tables. Values that are stored singly do not add up (`State
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ from ..plan.aggregate import Aggregate
 from ..plan.node import Order
 from .changes import chunk_schema, insert_mask, make_chunk
 from .deltas import Deltas, Groups, Runs, group_deltas, group_rows
+from .mode import Frequencies
 from .part import Columns, ValueSource, to_counts
 from .rowkeys import RowKeys
 from .state_layout import StateLayout
@@ -35,12 +36,13 @@ class GroupChanges:
     """The change of each group.
 
     ``columns``: of the parts that add up; ``deleted``: the number of deleted rows; ``deltas``: the
-    single values, for parts that need them.
+    single values, and ``frequencies``: how many rows have them, for parts that need them.
     """
 
     columns: Columns
     deleted: NDArray[np.int64]
-    deltas: Mapping[ValueSource, Deltas]
+    deltas: Mapping[ValueSource, Deltas] = field(default_factory=dict)
+    frequencies: Mapping[ValueSource, Frequencies] = field(default_factory=dict)
 
 
 def partial_fields(node: Aggregate) -> tuple[types.Field, ...]:
@@ -89,16 +91,21 @@ def merge(layout: StateLayout, chunk: pa.RecordBatch, groups: Groups) -> GroupCh
     for part in layout.parts:
         names = (field.name for field in part.fields)
         sums |= zip(names, part.summed(columns, runs), strict=True)
-    return GroupChanges(sums, runs.totals(to_counts(columns[DELETED])), {})
+    return GroupChanges(sums, runs.totals(to_counts(columns[DELETED])))
 
 
-def group_changes(layout: StateLayout, deltas: Mapping[ValueSource, Deltas]) -> GroupChanges:
+def group_changes(
+    layout: StateLayout,
+    deltas: Mapping[ValueSource, Deltas],
+    frequencies: Mapping[ValueSource, Frequencies] | None = None,
+) -> GroupChanges:
     """Return the change of each group by inserted and deleted values."""
     columns: dict[str, pa.Array] = {}
     for part in layout.adding:
         names = (field.name for field in part.fields)
         columns |= zip(names, part.changed(deltas[part.source]), strict=True)
-    return GroupChanges(columns, deltas[layout.row_count.source].deleted, deltas)
+    deleted = deltas[layout.row_count.source].deleted
+    return GroupChanges(columns, deleted, deltas, frequencies or {})
 
 
 def source_deltas(

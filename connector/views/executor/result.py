@@ -18,13 +18,16 @@ from relstate.storage import arrow, errors, types
 
 from ..plan.aggregate import Call, Function
 from . import doubledouble, exact
+from .bits import BitCounts
 from .doubledouble import Doubles, Pair
 from .extreme import Extreme
 from .floats import SCALE, FloatSum, SquareSum
+from .mode import Mode
 from .part import Columns, Count, Part, WholeSum
+from .products import ProductSum
 
 _SQUARE_ROOTS = (Function.STDDEV_POP, Function.STDDEV_SAMP)
-_SAMPLES = (Function.VAR_SAMP, Function.STDDEV_SAMP)
+_SAMPLES = (Function.VAR_SAMP, Function.STDDEV_SAMP, Function.COVAR_SAMP)
 _NOISE = 2.0**-96
 """Relative to the sum of squares: a variance below it is a rounding error of 0."""
 
@@ -64,6 +67,12 @@ class Result:
         match self.parts:
             case (Count() as count,):
                 return pa.array(count.of(columns))
+            case (Mode() as mode,):
+                return mode.modes(columns)
+            case (BitCounts() as bits, Count() as count):
+                return self._bits(bits, columns, count.of(columns))
+            case (ProductSum() as products,):
+                return self._covariance(products, columns)
             case (Extreme() as extreme,):
                 return extreme.of(columns)
             case (WholeSum() as total, Count() as count):
@@ -122,6 +131,33 @@ class Result:
             result = result / np.maximum(count, 1)
         return _nullable(result, count == 0)
 
+    def _bits(self, bits: BitCounts, columns: Columns, count: NDArray[np.int64]) -> pa.Array:
+        counts = bits.of(columns)
+        match self.call.function:
+            case Function.BIT_AND:
+                is_set = counts == count[:, np.newaxis]
+            case Function.BIT_OR:
+                is_set = counts > 0
+            case _:
+                is_set = counts % 2 == 1
+        values = pa.array(bits.values_of(is_set), mask=count == 0)
+        return values.cast(arrow.arrow_type(self.call.output.type))
+
+    def _covariance(self, products: ProductSum, columns: Columns) -> pa.Array:
+        finite, large, special = products.kinds(columns)
+        count = finite + large
+        scale = np.where(large > 0, SCALE, 1.0)
+        sums = zip(products.sums(columns, ""), products.sums(columns, "large_"), strict=True)
+        y, x, product = (
+            _in_scale(pair, scale, times) for pair, times in zip(sums, (1, 1, 2), strict=True)
+        )
+        is_sample = self.call.function in _SAMPLES
+        covariance = _covariance(y, x, product, count, is_sample)
+        with np.errstate(over="ignore"):
+            covariance = covariance * scale * scale
+        is_null = count + special < (2 if is_sample else 1)
+        return _nullable(np.where(special > 0, np.nan, covariance), is_null)
+
     def _variance(self, total: FloatSum, squares: SquareSum, columns: Columns) -> pa.Array:
         finite, large, *special_counts = total.kinds(columns)
         special = sum(special_counts)
@@ -160,6 +196,19 @@ def _variance(
     high, low = doubledouble.subtract(scaled, doubledouble.multiply(total, total))
     with np.errstate(invalid="ignore", over="ignore"):
         is_noise = (high + low <= scaled[0] * _NOISE) | (count == 1)
+        spread = np.where(is_noise, 0.0, high + low)
+    return spread / size / (np.maximum(size - 1, 1) if is_sample else size)
+
+
+def _covariance(
+    y: Pair, x: Pair, product: Pair, count: NDArray[np.int64], is_sample: bool
+) -> Doubles:
+    """Return (count * product - y * x) / count / (count, or count - 1 for samples)."""
+    size = np.maximum(count, 1).astype(np.float64)
+    scaled = doubledouble.multiply(product, (size, np.zeros_like(size)))
+    high, low = doubledouble.subtract(scaled, doubledouble.multiply(y, x))
+    with np.errstate(invalid="ignore", over="ignore"):
+        is_noise = (np.abs(high + low) <= np.abs(scaled[0]) * _NOISE) | (count == 1)
         spread = np.where(is_noise, 0.0, high + low)
     return spread / size / (np.maximum(size - 1, 1) if is_sample else size)
 

@@ -12,17 +12,21 @@ from functools import cached_property, partial
 
 from relstate.storage import errors, types
 
-from ..plan.aggregate import Aggregate, Call, Function
+from ..plan.aggregate import COVARIANCES, Aggregate, Call, Function
 from ..plan.node import Order, free_name
+from .bits import WIDTHS, BitCounts
 from .distinct import Distinct, distinct_table
 from .executor import StateTableSpec
 from .extreme import Extreme, extreme_table
 from .floats import FloatSum, SquareSum
+from .mode import Mode, rank_table
 from .part import Count, Part, ValueSource, whole_sum
+from .products import PAIR, ProductSum
 from .result import Result
 
 _EXTREMES = (Function.MIN, Function.MAX)
 _SUMS = (Function.SUM, Function.AVG)
+_BITS = (Function.BIT_AND, Function.BIT_OR, Function.BIT_XOR)
 _WHOLE = (
     types.TinyInt,
     types.SmallInt,
@@ -65,14 +69,17 @@ class StateLayout:
     def extremes(self) -> tuple[tuple[Extreme, StateTableSpec], ...]:
         """The extremes whose values are stored in a table, and these tables."""
         roles: set[str] = set()
-        return tuple(
-            (
-                part,
-                extreme_table(self.node, part, free_name(f"{part.suffix}_{part.argument}", roles)),
-            )
-            for part in self.parts
-            if isinstance(part, Extreme) and not part.is_running
-        )
+        tables = []
+        for part in self.parts:
+            if isinstance(part, Extreme) and not part.is_running:
+                role = free_name(f"{part.suffix}_{part.argument}", roles)
+                tables.append((part, self._extreme_table(part, role)))
+        return tuple(tables)
+
+    def _extreme_table(self, part: Extreme, role: str) -> StateTableSpec:
+        if isinstance(part, Mode):
+            return rank_table(self.node, part, role)
+        return extreme_table(self.node, part, role)
 
     @cached_property
     def adding(self) -> tuple[Part, ...]:
@@ -122,9 +129,19 @@ class StateLayout:
             # The extreme of the distinct values is the extreme of all values.
             source = ValueSource(call.argument, call.filter, False)
             return (self._extreme(source, name, argument, call.function is Function.MAX),)
+        if call.function is Function.MODE:
+            # The table of the distinct values counts the rows of each.
+            source = ValueSource(call.argument, call.filter, True)
+            mode = partial(Mode.over, self.node, source, data_type=argument)
+            return (self._part(name, source, mode),)
         source = ValueSource(call.argument, call.filter, call.is_distinct)
         if call.function is Function.COUNT:
             return (self._count(source, name),)
+        if call.function in COVARIANCES and argument == PAIR:
+            return (self._part(name, source, partial(ProductSum, source)),)
+        if call.function in _BITS and type(argument) in WIDTHS:
+            bits = self._part(name, source, partial(BitCounts, source, type=argument))
+            return (bits, self._count(source, name))
         if call.function in _SUMS and isinstance(argument, _WHOLE):
             total = self._part(name, source, partial(whole_sum, source, data_type=argument))
             return (total, self._count(source, name))

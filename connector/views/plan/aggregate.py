@@ -44,6 +44,27 @@ class Function(StrEnum):
     STDDEV_SAMP = "stddev_samp"
     VAR_POP = "var_pop"
     VAR_SAMP = "var_samp"
+    COVAR_POP = "covar_pop"
+    COVAR_SAMP = "covar_samp"
+    BIT_AND = "bit_and"
+    BIT_OR = "bit_or"
+    BIT_XOR = "bit_xor"
+    MODE = "mode"
+
+    def sql(self, argument: str | None) -> str:
+        """Return a call in Spark's SQL; ``argument``: as that of `Call`.
+
+        Of several modes Spark returns the least with ``true``, and any without.
+        """
+        if argument is None:
+            return f"{self}(*)"
+        field = types.quoted(argument)
+        if self in COVARIANCES:
+            return f"{self}({field}.y, {field}.x)"
+        return f"{self}({field}, true)" if self is Function.MODE else f"{self}({field})"
+
+
+COVARIANCES = (Function.COVAR_POP, Function.COVAR_SAMP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +72,10 @@ class Call:
     """One aggregate call.
 
     ``argument``: a field of the child, None for count(*); for the functions of variance it is
-    DOUBLE. ``filter``: a BOOLEAN field of the child; only rows for which it is true are read.
-    ``output``: the field of the result, of the type that it has in Spark.
+    DOUBLE, for those of covariance a struct of two, y and x, neither of which is NULL.
+    ``filter``: a BOOLEAN field of the child; only rows for which it is true are read.
+    ``output``: the field of the result, of the type that it has in Spark. ``is_determined``: False
+    for one of several values, each of which would be right, as a first one in no order.
     """
 
     function: Function
@@ -60,6 +83,7 @@ class Call:
     output: types.Field
     is_distinct: bool = False
     filter: str | None = None
+    is_determined: bool = True
 
     def __str__(self) -> str:
         argument = f"{'DISTINCT ' if self.is_distinct else ''}{self.argument or '*'}"
@@ -69,7 +93,7 @@ class Call:
     @property
     def sql(self) -> str:
         """The call in Spark's SQL, without DISTINCT and FILTER: its type is that of the output."""
-        return f"{self.function}({'*' if self.argument is None else types.quoted(self.argument)})"
+        return self.function.sql(self.argument)
 
     def to_json(self) -> dict[str, Any]:
         """Return the call as JSON values. On disk: never change a name."""
@@ -79,6 +103,7 @@ class Call:
             "output": field_json(self.output),
             "is_distinct": self.is_distinct,
             "filter": self.filter,
+            "is_determined": self.is_determined,
         }
 
     @classmethod
@@ -90,6 +115,7 @@ class Call:
             read_field(value["output"]),
             read_flag(value["is_distinct"]),
             read_optional(value["filter"], read_text),
+            read_flag(value["is_determined"]),
         )
 
     def check(self, child: Node) -> None:

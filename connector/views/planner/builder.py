@@ -294,23 +294,45 @@ def check_keyable(data_type: types.DataType, clause: str) -> None:
         raise unsupported_error(
             f"a NULL without a type in {clause}", "cast it, as in CAST(NULL AS STRING)"
         )
-    if not is_keyable(data_type):
-        raise unsupported_error(
-            f"a {data_type} in {clause}",
-            "maps, variants, collated strings and some intervals have no order among keys; cast it",
-        )
+    part = _orderless_part(data_type)
+    if part is not None:
+        raise unsupported_error(f"a {data_type} in {clause}", _orderless_reason(part))
 
 
 def is_keyable(data_type: types.DataType) -> bool:
     """Return whether a type can be in the key of a state table."""
+    return _orderless_part(data_type) is None
+
+
+def _orderless_part(data_type: types.DataType) -> types.DataType | None:
+    """Return the part of a type, or itself, that no key can have; None if there is none."""
     match data_type:
         case types.Array(element, _):
-            return is_keyable(element)
+            return _orderless_part(element)
         case types.Struct(fields):
-            return all(is_keyable(member.type) for member in fields)
+            parts = (_orderless_part(member.type) for member in fields)
+            return next((part for part in parts if part is not None), None)
         case types.String():
-            return not data_type.is_collated
-    return not isinstance(data_type, _ORDERLESS)
+            return data_type if data_type.is_collated else None
+    return data_type if isinstance(data_type, _ORDERLESS) else None
+
+
+def _orderless_reason(data_type: types.DataType) -> str:
+    """Return why no key has values of a type, and what to write instead."""
+    match data_type:
+        case types.String():
+            return (
+                "collated strings are equal by their collation, and keys by their bytes; write "
+                "what they have in common, as lower(name) for UTF8_LCASE, or name COLLATE "
+                "UTF8_BINARY"
+            )
+        case types.Map():
+            return "maps have no order; write array_sort(map_entries(m)), which is equal for them"
+        case types.Variant():
+            return "variants have no order; write parts of it with a type, as in v:a::INT"
+        case types.YearMonthInterval():
+            return "write its months, extract(YEAR FROM i) * 12 + extract(MONTH FROM i)"
+    return "it has no order; write its text, as in CAST(i AS STRING)"
 
 
 def _check_parts(data_type: types.DataType, text: str) -> None:

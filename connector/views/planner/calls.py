@@ -27,7 +27,14 @@ AGGREGATES: dict[type[Tree], Function] = {
     exp.Variance: Function.VAR_SAMP,
     exp.VariancePop: Function.VAR_POP,
 }
-"""The functions that the aggregate executor maintains."""
+"""The functions that the aggregate executor maintains, of those that have a type of their own."""
+_NAMED_AGGREGATES = {
+    str(function): function
+    for function in (
+        Function.BIT_AND, Function.BIT_OR, Function.BIT_XOR, Function.COVAR_POP,
+        Function.COVAR_SAMP, Function.MODE,
+    )
+}  # fmt: skip
 
 
 def _words(text: str) -> frozenset[str]:
@@ -44,7 +51,8 @@ _SKETCHES = _words("""
 # Aggregate functions whose value depends on the order in which they get rows that tie, or all rows.
 _ORDERED_AGGREGATES = (_SKETCHES - {"count_min_sketch"}) | _words("""
     any_value approx_percentile array_agg collect_list collect_set first first_value
-    histogram_numeric last last_value listagg max_by min_by mode percentile_approx string_agg
+    collect_union histogram_numeric last last_value listagg max_by min_by mode percentile_approx
+    string_agg vector_avg vector_sum
 """)
 RECOMPUTED_AGGREGATES = (
     _ORDERED_AGGREGATES
@@ -59,7 +67,7 @@ RECOMPUTED_AGGREGATES = (
 """The names of the aggregate functions that Spark evaluates again for each group that changes."""
 
 ZERO_WITHOUT_ROWS = _words("approx_count_distinct count count_if regr_count")
-EMPTY_WITHOUT_ROWS = _words("array_agg collect_list collect_set")
+EMPTY_WITHOUT_ROWS = _words("array_agg collect_list collect_set collect_union")
 """The names of those that are 0, or an empty array, over no rows; most others are NULL."""
 
 _SPECIAL_WITHOUT_ROWS = _SKETCHES | _words("""
@@ -72,8 +80,15 @@ def is_special_without_rows(name: str) -> bool:
     return name in _SPECIAL_WITHOUT_ROWS
 
 
+def maintained_function(call: Tree) -> Function | None:
+    """Return the function of a call if the aggregate executor maintains it; else None."""
+    if isinstance(call, exp.Anonymous):
+        return _NAMED_AGGREGATES.get(str(call.this).lower())
+    return AGGREGATES.get(type(call))
+
+
 WINDOW_FUNCTIONS = _words("""
-    cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number
+    counter_diff cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number
 """)
 """The names of the functions that are only allowed in a window."""
 

@@ -45,8 +45,8 @@ SUBQUERY_CALL = "__subquery_"
 """How the names of the calls begin that stand for subqueries."""
 TIME_WINDOW = "window"
 SESSION_WINDOW = "session_window"
-_GENERATORS = _words("collations sql_keywords variant_explode variant_explode_outer")
-_UNSUPPORTED_AGGREGATES = _words("collect_union counter_diff measure product")
+_RELEASE_FUNCTIONS = _words("collations sql_keywords")
+_UNSUPPORTED_AGGREGATES = _words("product")
 _NOW_WITHOUT_ARGUMENTS = _words("unix_timestamp to_unix_timestamp")
 TIME_DEPENDENT_REASON = (
     "what it gives depends on when it runs, and a view must follow from its rows"
@@ -98,7 +98,12 @@ def _check_syntax(node: Tree) -> None:
     """Refuse syntax that Spark has but a view cannot have, and syntax that only sqlglot has."""
     match node:
         case exp.TableSample():
-            raise unsupported_error("TABLESAMPLE", "it takes other rows each time", node)
+            raise unsupported_error(
+                "TABLESAMPLE",
+                "it takes other rows each time; write a condition on the key, as in "
+                "pmod(xxhash64(id), 100) < 10",
+                node,
+            )
         case exp.QueryTransform():
             raise unsupported_error(
                 "TRANSFORM … USING", "it runs a script, which may give anything", node
@@ -190,8 +195,10 @@ def _unsupported_reason(name: str) -> str | None:
         return "write the name itself"
     if name == "window_time":
         return "write window.end - INTERVAL '1' MICROSECOND, which is its value"
-    if name in _GENERATORS:
-        return "functions like it that return rows are not maintained incrementally yet"
+    if name in _RELEASE_FUNCTIONS:
+        return "what it returns depends on the release of Spark; write its rows to a table"
+    if name == "measure":
+        return "it is defined over metric views alone; write the aggregate itself"
     if name.startswith(("kll_sketch_agg", "kll_merge_agg", "kll_sketch_merge")):
         return "it draws random numbers; approx_percentile() is maintained"
     if name in _UNSUPPORTED_AGGREGATES or name.endswith(_AGGREGATE_SUFFIXES):

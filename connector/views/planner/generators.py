@@ -15,6 +15,7 @@ from relstate.connector.syntax.tree import (
     Tree,
     cast_text,
     column,
+    parse_expression,
     text_of,
     whole_number,
     with_parts,
@@ -26,8 +27,15 @@ from ..plan.node import Expression, Names, Node
 from .builder import Builder, Item
 from .expressions import function_name, unsupported_error
 
-_NAMES = frozenset({"explode", "posexplode", "inline", "stack", "json_tuple"})
+_NAMES = frozenset({"explode", "posexplode", "inline", "stack", "json_tuple", "variant_explode"})
 _OUTER = "_outer"
+_VARIANT_COLUMNS = ("pos", "key", "value")
+# The rows of variant_explode as structs: the elements of an array, the fields of an object.
+_VARIANT_ROWS = """coalesce(
+    transform(try_variant_get({0}, '$', 'array<variant>'), (__part, __pos) ->
+        named_struct('pos', __pos, 'key', CAST(NULL AS STRING), 'value', __part)),
+    transform(map_entries(try_variant_get({0}, '$', 'map<string, variant>')), (__part, __pos) ->
+        named_struct('pos', __pos, 'key', __part.key, 'value', __part.value)))"""
 
 
 def is_generator(tree: Tree) -> bool:
@@ -44,7 +52,7 @@ def usual_names(call: Tree) -> tuple[str, ...] | None:
         return ("pos", "col", "key", "value")
     if name == "json_tuple":
         return tuple(f"c{number}" for number in range(len(call.expressions) - 1))
-    return None
+    return _VARIANT_COLUMNS if name == "variant_explode" else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +99,15 @@ def _parse_call(builder: Builder, node: Node, name: str, call: Tree) -> _Call:
     texts = [text_of(argument) for argument in call.expressions]
     if name == "stack":
         texts = [_stacked(builder, node, call)]
+    if name == "variant_explode":
+        texts = [text_of(parse_expression(_VARIANT_ROWS.format(texts[0])))]
     data_types = builder.analysis.types_of(node.fields, texts)
     arguments = tuple(map(Expression, texts, data_types))
     match name:
         case "json_tuple":
             names = tuple(f"c{number}" for number in range(len(texts) - 1))
             return _Call(Generator.JSON, arguments, names)
-        case "inline" | "stack":
+        case "inline" | "stack" | "variant_explode":
             return _Call(Generator.ELEMENTS, arguments, (None, "row"), is_struct=True)
     position = "pos" if name == "posexplode" else None
     elements = ("key", "value") if isinstance(data_types[0], types.Map) else ("col",)

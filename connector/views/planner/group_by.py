@@ -6,7 +6,7 @@ an expression reads only the group and the results.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -15,8 +15,10 @@ from relstate.connector.syntax.tree import (
     Tree,
     as_operand,
     cast_text,
+    column,
     columns_of,
     comparable_text,
+    field_of,
     parse_expression,
     substituted,
     text_of,
@@ -26,30 +28,37 @@ from relstate.connector.syntax.tree import (
 from relstate.storage import types
 
 from ..plan.aggregate import Aggregate, Call, Function
+from ..plan.join import Join
 from ..plan.node import Names, Node
 from ..plan.recompute import GroupRecompute
 from ..plan.stateless import Output, Project
+from .approximate_counts import is_approximate_count, join_groups, plan_approximate_count
 from .builder import Builder, check_keyable, field_title, has_subquery_call
 from .calls import (
-    AGGREGATES,
     EMPTY_WITHOUT_ROWS,
     ZERO_WITHOUT_ROWS,
+    AggregateCall,
+    depends_on_order,
     find_aggregates,
     function_of,
+    is_aggregate,
     is_special_without_rows,
+    maintained_function,
     name_of,
     values_of,
 )
-from .equal_calls import as_maintained
+from .equal_calls import Input, as_maintained
 from .expressions import VARIANCE_FUNCTIONS, unsupported_error
 from .recompute import plan_group_recompute
 from .year_months import with_months
 
-_NUMBERS = (
-    types.TinyInt, types.SmallInt, types.Int, types.BigInt, types.Float, types.Double,
-    types.Decimal, types.Void,
-)  # fmt: skip
-_SUMMING = (Function.SUM, Function.AVG, *VARIANCE_FUNCTIONS)
+_NUMBERS = (*types.NUMBERS, types.Void)
+_INTEGERS = (types.TinyInt, types.SmallInt, types.Int, types.BigInt)
+_TYPES: dict[Function, tuple[type[types.DataType], ...]] = {
+    **dict.fromkeys((Function.SUM, Function.AVG, *VARIANCE_FUNCTIONS), _NUMBERS),
+    **dict.fromkeys((Function.BIT_AND, Function.BIT_OR, Function.BIT_XOR), _INTEGERS),
+}
+"""Of which types the executor maintains the functions that do not take all types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +70,7 @@ class _ParsedCall:
     is_distinct: bool
     filter: Tree | None
     title: str
+    is_determined: bool
 
 
 def has_aggregates(expressions: Sequence[Tree]) -> bool:
@@ -75,9 +85,15 @@ def plan_aggregate(
     expressions = with_months(builder, node, expressions)
     calls = {comparable_text(call): call for tree in expressions for call in _find_calls(tree)}
     aggregate, groups, results = _plan_calls(builder, node, group, list(calls.values()))
-    names = dict(zip(calls, results, strict=True))
+    values = dict(zip(calls, results, strict=True))
     keys = {comparable_text(tree): name for tree, name in zip(group, groups, strict=True)}
-    output_expressions = [with_fields(tree, {**names, **keys}) for tree in expressions]
+
+    def value_of(part: Tree) -> Tree | None:
+        key = field_of(part, keys)
+        is_value = key is None and is_aggregate(part)
+        return values.get(comparable_text(part)) if is_value else key
+
+    output_expressions = [substituted(tree, value_of) for tree in expressions]
     check_grouped(output_expressions, aggregate)
     return aggregate, output_expressions
 
@@ -97,11 +113,21 @@ def check_grouped(expressions: Sequence[Tree], aggregate: Node) -> None:
 
 def _plan_calls(
     builder: Builder, node: Node, group: Sequence[Tree], calls: Sequence[Tree]
-) -> tuple[Node, Names, Names]:
-    """Return (the aggregate, the fields of the group, the field of each call's result)."""
+) -> tuple[Node, Names, list[Tree]]:
+    """Return (the aggregate, the fields of the group, each call's value over its fields)."""
     if any(map(has_subquery_call, calls)):
         node, calls = builder.attach_values(node, calls)
-    parsed_calls = _parse_calls(builder, node, calls)
+    counts = [call for call in calls if is_approximate_count(builder, node, call)]
+    others = [call for call in calls if call not in counts]
+    equal = _with_maintained(builder, node, others)
+    maintained_calls = {comparable_text(call): call for tree in equal for call in _find_calls(tree)}
+    ambiguous_calls = {
+        comparable_text(part)
+        for call, tree in zip(others, equal, strict=True)
+        if depends_on_order(call)
+        for part in _find_calls(tree)
+    }
+    parsed_calls = _parse_calls(builder, node, maintained_calls, ambiguous_calls)
     node, groups = _compute_groups(builder, node, group)
     if parsed_calls is not None:
         node, output_calls = _compute_calls(builder, node, parsed_calls)
@@ -110,15 +136,40 @@ def _plan_calls(
         node, all_rows = builder.with_constant(node, "all_rows")
         distinct_groups = (all_rows,)
     if parsed_calls is None:
-        operator, results = plan_group_recompute(
+        recompute, results = plan_group_recompute(
             builder, node, distinct_groups, calls, is_global=not group
         )
-        return operator, groups, results
+        return recompute, groups, list(map(column, results))
     # Equal calls (count(1), count(*)) are computed once.
-    aggregate = Aggregate(
+    operator: Node = Aggregate(
         node, distinct_groups, tuple(dict.fromkeys(output_calls)), is_global=not group
     )
-    return aggregate, groups, tuple(call.output.name for call in output_calls)
+    outputs = (call.output.name for call in output_calls)
+    names = dict(zip(maintained_calls, outputs, strict=True))
+    values = {
+        comparable_text(call): with_fields(tree, names)
+        for call, tree in zip(others, equal, strict=True)
+    }
+    for call in counts:
+        estimates, estimate = plan_approximate_count(
+            builder, node, distinct_groups, call, is_global=not group
+        )
+        values[comparable_text(call)] = column(estimate)
+        is_alone = not others and call is counts[0]
+        operator = (
+            estimates if is_alone else join_groups(builder, operator, estimates, distinct_groups)
+        )
+    return operator, groups, [values[comparable_text(call)] for call in calls]
+
+
+def _with_maintained(builder: Builder, node: Node, calls: Sequence[Tree]) -> list[Tree]:
+    """Return calls as expressions over calls that the aggregate executor maintains, if possible."""
+
+    def type_of(tree: Tree) -> types.DataType:
+        return builder.analysis.types_of(node.fields, [text_of(tree)])[0]
+
+    rows = Input(node.key, type_of)
+    return [as_maintained(call, rows) for call in calls]
 
 
 def plan_distinct(node: Node, fields: Sequence[str]) -> Node:
@@ -167,7 +218,7 @@ def _compute_calls(
         for parsed_call in parsed_calls
     ]
     data_types = builder.analysis.types_of(
-        node.fields, [_call_text(parsed_call, name) for parsed_call, name, _ in resolved_calls]
+        node.fields, [parsed_call.function.sql(name) for parsed_call, name, _ in resolved_calls]
     )
     outputs: dict[object, str] = {}
     calls = []
@@ -175,19 +226,27 @@ def _compute_calls(
         resolved_calls, data_types, strict=True
     ):
         _check_argument(parsed_call, None if argument is None else node.type_of(argument))
-        key = (parsed_call.function, argument, parsed_call.is_distinct, condition)
+        key = (
+            parsed_call.function,
+            argument,
+            parsed_call.is_distinct,
+            condition,
+            parsed_call.is_determined,
+        )
         if key not in outputs:
             outputs[key] = builder.namer.unique_name(parsed_call.title)
         output = types.Field(outputs[key], data_type)
         calls.append(
-            Call(parsed_call.function, argument, output, parsed_call.is_distinct, condition)
+            Call(
+                parsed_call.function,
+                argument,
+                output,
+                parsed_call.is_distinct,
+                condition,
+                parsed_call.is_determined,
+            )
         )
     return node, tuple(calls)
-
-
-def _call_text(call: _ParsedCall, argument: str | None) -> str:
-    inner = "*" if argument is None else types.quoted(argument)
-    return f"{call.function}({inner})"
 
 
 def _check_argument(call: _ParsedCall, data_type: types.DataType | None) -> None:
@@ -206,34 +265,32 @@ def _find_calls(tree: Tree) -> list[Tree]:
     return calls
 
 
-def _parse_calls(builder: Builder, node: Node, calls: Sequence[Tree]) -> list[_ParsedCall] | None:
-    """Return the calls if the aggregate executor maintains all of them, else None."""
-    calls = list(map(as_maintained, calls))
-    if not all(type(_without_filter(call)) in AGGREGATES for call in calls):
+def _parse_calls(
+    builder: Builder, node: Node, calls: Mapping[str, Tree], ambiguous_calls: Set[str]
+) -> list[_ParsedCall] | None:
+    """Return the calls, by their texts, if the aggregate executor maintains all, else None."""
+    if not all(map(maintained_function, map(_without_filter, calls.values()))):
         return None
-    parsed_calls = [_parse_call(call) for call in calls]
-    summed = [
-        call.argument
+    parsed_calls = [_parse_call(call, text not in ambiguous_calls) for text, call in calls.items()]
+    typed_calls = [
+        (_TYPES[call.function], text_of(call.argument))
         for call in parsed_calls
-        if call.function in _SUMMING and call.argument is not None
+        if call.function in _TYPES and call.argument is not None
     ]
-    data_types = builder.analysis.types_of(node.fields, [text_of(tree) for tree in summed])
-    return parsed_calls if all(isinstance(kind, _NUMBERS) for kind in data_types) else None
+    data_types = builder.analysis.types_of(node.fields, [text for _, text in typed_calls])
+    fits = (isinstance(kind, taken[0]) for kind, taken in zip(data_types, typed_calls, strict=True))
+    return parsed_calls if all(fits) else None
 
 
 def _without_filter(call: Tree) -> Tree:
     return call.this if isinstance(call, exp.Filter) else call
 
 
-def _parse_call(call: Tree) -> _ParsedCall:
-    condition = None
-    if isinstance(call, exp.Filter):
-        condition, call = call.expression.this, call.this
-    function = AGGREGATES[type(call)]
-    inner = call.this
-    is_distinct = isinstance(inner, exp.Distinct)
-    arguments = list(inner.expressions) if isinstance(inner, exp.Distinct) else [inner]
-    arguments += call.expressions
+def _parse_call(call: Tree, is_determined: bool) -> _ParsedCall:
+    function = maintained_function(_without_filter(call))
+    assert function is not None
+    parts = AggregateCall.of(call)
+    arguments, is_distinct = parts.call.expressions, parts.is_distinct
     title = (
         str(function)
         if isinstance(without_parentheses(arguments[0]), exp.Star)
@@ -242,7 +299,7 @@ def _parse_call(call: Tree) -> _ParsedCall:
     argument = _parse_argument(function, arguments, is_distinct)
     if function in (Function.MIN, Function.MAX):
         is_distinct = False
-    return _ParsedCall(function, argument, is_distinct, condition, title)
+    return _ParsedCall(function, argument, is_distinct, parts.filter, title, is_determined)
 
 
 def _parse_argument(
@@ -297,6 +354,9 @@ def _defaults(aggregate: Node, subquery: Tree) -> dict[str, str]:
     if isinstance(aggregate, Aggregate):
         counts = (call for call in aggregate.calls if call.function is Function.COUNT)
         return {call.output.name: "0L" for call in counts}
+    if isinstance(aggregate, Join):
+        estimates = aggregate.right.children[0]
+        return _defaults(aggregate.left, subquery) | _defaults(estimates, subquery)
     assert isinstance(aggregate, GroupRecompute)
     defaults = {}
     for call in aggregate.calls:

@@ -132,8 +132,11 @@ def _parse_shift(
     arguments: Sequence[Tree],
     order: tuple[tuple[Tree, bool, bool], ...],
 ) -> OrderedCallTree | None:
+    if not 1 <= len(arguments) <= 3:
+        # Spark reads lag() as that of a NULL.
+        return None
     offset = 1 if len(arguments) < 2 else _signed_number(arguments[1])
-    if offset is None or abs(offset) > WIDEST_FRAME or len(arguments) > 3:
+    if offset is None or abs(offset) > WIDEST_FRAME:
         return None
     if offset < 0:
         is_lag = function is WindowFunction.LAG

@@ -21,7 +21,7 @@ from relstate.connector.cli.doctor import (
 )
 from relstate.connector.cli.surroundings import Surroundings, surroundings
 from relstate.storage import Store
-from relstate.storage.environment import Disk
+from relstate.storage.disk import Disk
 from support.commands import run
 from support.machines import fake_java, machine, role, script
 
@@ -112,7 +112,7 @@ def test_a_store_that_works_is_well(shop: Store) -> None:
         ("store", "ok"),
         ("hard links", "ok"),
     ]
-    assert "1 tables at epoch 6" in findings[0].found
+    assert "1 table at epoch 6" in findings[0].found
     assert sorted(os.listdir(shop.path)) == before
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
+import pytest
+
+from relstate.connector.cli.surroundings import quiet_programs
 from support.machines import machine, script
 
 
@@ -25,6 +30,19 @@ def test_a_program_that_does_not_end_is_stopped(tmp_path: Path) -> None:
     outcome = machine().run(sleeper, seconds=0.2)
 
     assert (outcome.code, outcome.last_words) == (None, "it did not end within 0.2 s")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_programs_of_a_block_are_quiet(capfd: pytest.CaptureFixture[str], fails: bool) -> None:
+    """What they write is shown only if the block ends with an error; afterwards stderr is back."""
+    error = pytest.raises(ZeroDivisionError) if fails else nullcontext()
+
+    with error, quiet_programs():
+        subprocess.run(["sh", "-c", "echo noise >&2"], check=True)
+        1 // (not fails)
+    subprocess.run(["sh", "-c", "echo after >&2"], check=True)
+
+    assert capfd.readouterr().err == ("noise\nafter\n" if fails else "after\n")
 
 
 def test_what_is_not_there_is_an_answer(tmp_path: Path) -> None:

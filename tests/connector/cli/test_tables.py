@@ -1,11 +1,26 @@
-"""The laws of ``tables`` and ``describe``."""
+"""The laws of ``create``, ``tables`` and ``describe``."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 from relstate.storage import Store
 from support.commands import run
+
+
+def test_a_store_is_created(tmp_path: Path) -> None:
+    """With a retention in words; a second time only with --exist-ok, which changes nothing."""
+    path = str(tmp_path / "new")
+
+    created = run("create", path, "--retention", "2 days", "--json")
+
+    assert created.document == {"path": path, "epoch": 1, "retention": 2 * 86_400}
+    assert "StoreExistsError" in run("create", path).errors
+    again = run("create", path, "--exist-ok")
+    assert again.output == f"{path}: epoch 1; epochs stay readable for 2 days\n"
+    missing = run("tables", str(tmp_path / "nowhere")).errors
+    assert "relstate create" in missing
 
 
 def test_tables_are_listed_with_estimates(shop: Store) -> None:

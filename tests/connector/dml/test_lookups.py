@@ -1,6 +1,6 @@
 """Statements that name rows by those of a source: however they are found, it is the same.
 
-By a join, looked up by tasks, or looked up by the driver.
+By a join, looked up by tasks, or looked up by the driver, which has Spark fold or compile the rest.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def tables(store: Store) -> Store:
         for a in range(8)
         for b in ("", "x", "yy")
     ]
-    for name in ("joined", "by_tasks", "by_driver"):
+    for name in ("joined", "by_tasks", "by_driver", "compiled"):
         store.create_table(name, _COLUMNS, primary_key=["a", "b desc"])
         upsert(store, name, rows[: len(rows) // 2])
         store.create_index(name, "by_n", ["n"])
@@ -91,8 +91,13 @@ def _compare(
         by_tasks = _run(db, store, "by_tasks", statement)
     by_driver = _run(db, store, "by_driver", statement)
 
+    with monkeypatch.context() as patch:
+        patch.setattr(lookup, "COMPILED_ROWS", -1)
+        compiled = _run(db, store, "compiled", statement)
+
     assert by_tasks == by_join, statement
     assert by_driver == by_join, statement
+    assert compiled == by_join, statement
     return target["index"], target.partitions is None
 
 

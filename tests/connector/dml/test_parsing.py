@@ -47,28 +47,8 @@ MERGE = """
             "INSERT OVERWRITE t WITH x AS (SELECT 1) SELECT * FROM x",
             Insert("t", "WITH x AS (SELECT 1) SELECT * FROM x", overwrite=True),
         ),
-        (
-            "INSERT INTO t VALUES (7, DEFAULT), (default, f(8))",
-            Insert("t", "VALUES (7, NULL), (NULL, f(8))"),
-        ),
-        ("INSERT INTO t SELECT 7, DEFAULT", Insert("t", "SELECT 7, NULL")),
-        (
-            "INSERT INTO t VALUES ('from', DEFAULT), ('(', DEFAULT), (`from`, DEFAULT)",
-            Insert("t", "VALUES ('from', NULL), ('(', NULL), (`from`, NULL)"),
-        ),
-        (
-            "INSERT INTO t VALUES (extract(YEAR FROM d), DEFAULT)",
-            Insert("t", "VALUES (extract(YEAR FROM d), NULL)"),
-        ),
-        (
-            "INSERT INTO t SELECT extract(YEAR FROM d), DEFAULT FROM (SELECT 1, DEFAULT)",
-            Insert("t", "SELECT extract(YEAR FROM d), NULL FROM (SELECT 1, DEFAULT)"),
-        ),
-        (
-            "INSERT INTO t SELECT `default`, 'default', f(DEFAULT), (SELECT default) FROM default",
-            Insert("t", "SELECT `default`, 'default', f(DEFAULT), (SELECT default) FROM default"),
-        ),
-        ("UPDATE t SET a = DEFAULT", Update("t", "t", (Assignment(Place("a"), "NULL"),), None)),
+        ("INSERT INTO t SELECT 7, DEFAULT", Insert("t", "SELECT 7, DEFAULT")),
+        ("UPDATE t SET a = DEFAULT", Update("t", "t", (Assignment(Place("a"), "DEFAULT"),), None)),
         ("UPDATE t SET a = 1", Update("t", "t", (Assignment(Place("a"), "1"),), None)),
         (
             "UPDATE `t` AS x SET x.a = f(1, 2), `b` = CASE WHEN a THEN 1 END WHERE a IN (SELECT 1)",
@@ -80,6 +60,24 @@ MERGE = """
                     Assignment(Place("b"), "CASE WHEN a THEN 1 END"),
                 ),
                 "a IN (SELECT 1)",
+            ),
+        ),
+        (
+            "UPDATE t x SET a = s.a IS DISTINCT FROM x.a FROM db.s WHERE x.k = s.k",
+            Merge(
+                "t",
+                "x",
+                "db.s AS `s`",
+                "s",
+                "x.k = s.k",
+                (
+                    Clause(
+                        When.MATCHED,
+                        None,
+                        Action.UPDATE,
+                        (Assignment(Place("a"), "s.a IS DISTINCT FROM x.a"),),
+                    ),
+                ),
             ),
         ),
         (
@@ -155,6 +153,10 @@ def test_a_statement_is_read(text: str, expected: object) -> None:
         ("UPDATE t WHERE a = 1", "SET"),
         ("UPDATE t SET a", "="),
         ("UPDATE t SET a = ", "missing expression"),
+        ("UPDATE t SET a = 1 FROM s", "WHERE is missing"),
+        ("UPDATE t SET a = 1 FROM s, u WHERE s.k = u.k", "an alias|unexpected|found"),
+        ("UPDATE t SET a.b = 1 FROM s WHERE s.k = t.k", "set the whole column"),
+        ("UPDATE t USING TTL 5 SET a = 1 FROM s WHERE s.k = t.k", "TTL"),
         (f"UPDATE t USING TTL {'9' * 5000} SET a = 1", "a whole number of seconds"),
         ("DELETE t", "FROM"),
         ("DELETE FROM t WHERE", "missing expression"),
@@ -172,3 +174,27 @@ def test_what_is_not_understood_is_refused(text: str, reason: str) -> None:
     """The error says what was expected instead."""
     with pytest.raises(UnsupportedStatementError, match=reason):
         parse_statement(text)
+
+
+@pytest.mark.parametrize(
+    ("update", "merge"),
+    [
+        (
+            "UPDATE t SET v = s.v, n = n + 1 FROM src AS s WHERE t.a = s.i AND t.b = s.b",
+            (
+                "MERGE INTO t USING src AS s ON t.a = s.i AND t.b = s.b "
+                "WHEN MATCHED THEN UPDATE SET v = s.v, n = n + 1"
+            ),
+        ),
+        (
+            "UPDATE t x SET v = DEFAULT FROM (SELECT 1 AS k WHERE 1 = 1) s WHERE x.k = s.k",
+            (
+                "MERGE INTO t x USING (SELECT 1 AS k WHERE 1 = 1) s ON x.k = s.k "
+                "WHEN MATCHED THEN UPDATE SET v = DEFAULT"
+            ),
+        ),
+    ],
+)
+def test_an_update_from_a_relation_is_a_merge(update: str, merge: str) -> None:
+    """They are one value, so rows are found, computed and refused alike."""
+    assert parse_statement(update) == parse_statement(merge)

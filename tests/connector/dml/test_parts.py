@@ -22,6 +22,8 @@ from relstate.storage.errors import (
 from relstate.storage.segment.registry import SegmentRegistry
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
 
 COLUMNS = """id INT, part STRING, a INT, note STRING, props MAP<STRING, STRING>, tags ARRAY<STRING>,
@@ -224,6 +226,30 @@ def test_variants_change_by_the_keys_of_their_objects(
     for _ in range(2):
         assert documents() == expected
         store.compact("docs")
+
+
+def test_a_stream_of_patches(
+    db: Database, store: Store, docs: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Every micro-batch changes the parts that its rows have, once, also after a restart."""
+    db.sql("INSERT INTO docs (id, part, a, props) VALUES (1, 'p', 1, map('k', 'old'))")
+    folder = tmp_path / "patches"
+    folder.mkdir()
+    lines = ('{"id": 1, "props": {"n": "x"}}', '{"id": 2, "props": {"m": "y"}}')
+    for number, line in enumerate(lines):
+        (folder / f"{number}.json").write_text(line)
+        patches = spark.readStream.schema("id INT, props MAP<STRING, STRING>").json(str(folder))
+        frame = patches.selectExpr("id", "'p' AS part", "props")
+        query = (
+            frame.writeStream.format("relstate")
+            .options(table="docs", patch="true", checkpointLocation=str(tmp_path / "checkpoint"))
+            .outputMode("append")
+            .trigger(availableNow=True)
+            .start(store.path)
+        )
+        query.awaitTermination()
+    assert row(store) == {"a": 1, "props": {"k": "old", "n": "x"}}
+    assert row(store, 2) == {"props": {"m": "y"}}
 
 
 def test_keys_in_variants_are_text(db: Database, store: Store, docs: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 import resource
 import shutil
@@ -11,7 +12,9 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 
 import coredis
 import pytest
@@ -51,6 +54,39 @@ def test_what_was_answered_survives_a_kill(tmp_path: Path) -> None:
         finally:
             process.kill()
             client.close()
+    with Store.open(path) as store:
+        assert {row["key"] for row in rows(store)} >= set(answered)
+        assert store.check().problems == ()
+
+
+def test_what_several_clients_were_answered_survives_a_kill(tmp_path: Path) -> None:
+    """The same while commits of the changes of eight clients are under way."""
+    path = str(tmp_path / "store")
+    Store.create(path).close()
+    process, port = start_program(path)
+    answered: list[bytes] = []
+
+    def send(client_number: int) -> None:
+        client = redis.Redis(port=port, socket_timeout=SECONDS)
+        with suppress(redis.ConnectionError), client:
+            for number in itertools.count():
+                key = f"{client_number} {number}"
+                client.set(key, number)
+                answered.append(key.encode())
+
+    threads = [Thread(target=send, args=(number,)) for number in range(8)]
+    with process:
+        try:
+            for thread in threads:
+                thread.start()
+            deadline = time.monotonic() + SECONDS
+            while len(answered) < 300 and time.monotonic() < deadline:
+                time.sleep(0.001)
+        finally:
+            process.kill()
+            for thread in threads:
+                thread.join(SECONDS)
+    assert len(answered) >= 300
     with Store.open(path) as store:
         assert {row["key"] for row in rows(store)} >= set(answered)
         assert store.check().problems == ()

@@ -24,6 +24,7 @@ from support.examples import examples
 from support.faulty_environment import FaultyEnvironment
 from support.local import IN_DRIVER, IN_JOB, local_rows
 from support.multisets import difference, rows_of_table
+from support.spark import jobs
 from support.stores import StoreMaker
 
 if TYPE_CHECKING:
@@ -91,13 +92,6 @@ def create(db: Database, views: Mapping[str, str], parallelism: int = 2) -> None
     properties = f"TBLPROPERTIES ('parallelism' = '{parallelism}')"
     for name, query in views.items():
         db.sql(f"CREATE MATERIALIZED VIEW {name} {properties} AS {query}")
-
-
-def jobs(spark: SparkSession) -> set[int]:
-    """Return the ids of the jobs that Spark has run."""
-    context: Any = spark.sparkContext
-    context._jsc.sc().listenerBus().waitUntilEmpty()
-    return set(context.statusTracker().getJobIdsForGroup(None))
 
 
 def tables_of(db: Database, name: str) -> dict[int, list[tuple[Any, ...]]]:

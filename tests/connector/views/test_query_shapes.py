@@ -54,6 +54,38 @@ def test_a_view_of_constants_has_its_rows_at_once_and_never_changes(db: Database
     assert db.sql("SELECT n FROM over_c").first() == (1,)
 
 
+def test_vectors_unions_of_arrays_and_variants_follow_their_rows(db: Database) -> None:
+    """What Spark evaluates again, and the rows of variants, are those of their SELECTs."""
+    views = {
+        "vectors": "SELECT g, vector_sum(array(float(v), 1F)) AS s, "
+        "vector_avg(array(float(v))) AS a FROM t GROUP BY g",
+        "united": "SELECT sort_array(collect_union(array(v, k % 2))) AS l FROM t",
+        "grown": "SELECT k, counter_diff(v) OVER (PARTITION BY g ORDER BY k) AS d FROM t",
+        "nothing": "SELECT k, lag() OVER (PARTITION BY g ORDER BY k) IS NULL AS n FROM t",
+        "elements": """SELECT k, e.pos, e.key, e.value::STRING AS v FROM t,
+            LATERAL variant_explode(parse_json(if(g = 'a', concat('[', v, ', null, {"x": 1}]'),
+            if(g = 'b', '{"v": [1], "g": null}', g)))) AS e""",
+        "optional": """SELECT k, p, name, part::STRING AS v FROM t,
+            LATERAL variant_explode_outer(parse_json(concat('{"v": ', v, '}'))) q(p, name, part)""",
+        "whole": "SELECT * FROM t",
+    }
+    put(db.store, "t", (1, "a", 4), (2, "a", 7), (3, "b", 5), (4, "null", 1), (5, "3", None))
+    for name, query in views.items():
+        text = query.replace("SELECT * FROM t", "TABLE t")
+        db.sql(f"CREATE MATERIALIZED VIEW {name} AS {text}")
+        assert_view_is(db, name, query)
+    put(db.store, "t", (1, "b", 4), (2, "a", 3), (6, "a", 9), (7, None, 2))
+    db.sql("DELETE FROM t WHERE k = 3")
+    db.refresh()
+    for name, query in views.items():
+        assert_view_is(db, name, query)
+    db.sql("DELETE FROM t")
+    db.refresh()
+    for name, query in views.items():
+        assert_view_is(db, name, query)
+    assert all(report.ok for report in db.check_views())
+
+
 def test_constants_are_inserted_once_however_many_parts_a_backfill_has(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

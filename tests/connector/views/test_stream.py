@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
+from relstate.connector.commits import Commit
 from relstate.connector.sql import Database
 from relstate.connector.views.refresh import Refreshed
 from relstate.connector.views.stream import ViewStream
 from relstate.storage import Store, errors
+from support.listeners import Recorder
 from support.stores import unsynced
 from support.views import count_refreshes
 
@@ -257,6 +259,26 @@ def test_a_trigger_interval_is_waited_for(db: Database) -> None:
     wait_until(lambda: len(often.recentProgress) == 2)
     often.stop()
     assert sums(db.store) == expected(db.store)
+
+
+def test_a_listener_hears_of_the_stream(db: Database) -> None:
+    """Each commit, each refresh with its figures, and the end, before `stop` returns."""
+    recorder = Recorder()
+    stream = db.stream(query_name="heard", listener=recorder)
+    first = put(db.store, 50, 51)
+    stream.processAllAvailable()
+    put(db.store, 52)
+    stream.processAllAvailable()
+    assert repr(stream).startswith("ViewStream('heard', ")
+    assert "numInputRows" in stream._repr_html_()
+    progress = stream.recentProgress
+    stream.stop()
+
+    heard = recorder.heard
+    assert [item for item in heard if isinstance(item, dict)] == progress
+    epochs = [item.epoch for item in heard if isinstance(item, Commit)]
+    assert epochs == list(range(first, db.store.epoch + 1))
+    assert heard[-1] == ("end", None)
 
 
 def test_invalid_arguments(db: Database) -> None:

@@ -19,8 +19,9 @@ from support.examples import examples
 from support.keeper import FIELDS, UNIVERSE, Keeper, aggregate, call, drawn, next_rows
 
 EXTREMES = (Function.MIN, Function.MAX)
-ADDING = [call for call in UNIVERSE if not call[2] and call[0] not in EXTREMES]
-INSERT_ONLY = [call for call in UNIVERSE if not call[2] or call[0] in EXTREMES]
+WITH_VALUES = (*EXTREMES, Function.MODE)
+ADDING = [call for call in UNIVERSE if not call[2] and call[0] not in WITH_VALUES]
+INSERT_ONLY = [*ADDING, *(call for call in UNIVERSE if call[0] in EXTREMES)]
 
 
 class MergingKeeper(Keeper):

@@ -58,6 +58,20 @@ SELECT id, st.*, st.a + 1 AS n FROM t
 SELECT t.ST.* FROM t
 SELECT q.*, s.* FROM (SELECT id, struct(x AS `x y`, g) AS s FROM t) q
 SELECT g, bool_and(x > 1) AS a, every(x IS NULL) FILTER (WHERE id > 3) AS e, bool_or(DISTINCT x > 4) AS o, any(x = 1) AS y, some(x IS NULL) AS z, count_if(x > 1) AS c, count_if(x > 1 OR g = 'a') FILTER (WHERE id > 2 OR id < 1) AS f, regr_count(x, id) AS r, regr_count(y, x) FILTER (WHERE g > 'a') AS q, count(*) AS n FROM t GROUP BY g
+SELECT g, corr(x, d) AS a, covar_pop(d, x) AS b, covar_samp(DISTINCT x, y) AS c, regr_avgx(x, y) AS e, regr_avgy(x, d) AS f, regr_sxx(x, d) AS h, regr_syy(x, d) AS i, regr_sxy(x, d) AS j, regr_slope(x, d) AS k, regr_intercept(x, d) AS l, regr_r2(x, d) FILTER (WHERE id > 3 OR g = 'a') AS m, count(*) AS n FROM t GROUP BY g
+SELECT x, corr(id, x) AS a, regr_slope(id, x) AS b, regr_r2(x, id) AS c, regr_intercept(x, id) AS d, covar_samp(id, d) AS e FROM t WHERE id < 9 GROUP BY x
+SELECT g, bit_and(x) AS a, bit_or(id) AS b, bit_xor(x) FILTER (WHERE id > 2) AS c, bit_xor(DISTINCT x) AS d, bit_or(CAST(x - 3 AS TINYINT)) AS e, -bit_and(x) + count(*) AS f FROM t GROUP BY g
+SELECT g, min_by(x, id) AS a, max_by(struct(st, y), id) AS b, max_by(y, id) FILTER (WHERE x > 2) AS c, max_by(x2, id).a AS d FROM (SELECT *, struct(id AS a) AS x2 FROM t) GROUP BY g HAVING min_by(x, id) IS NOT NULL OR count(*) > 1
+SELECT g, first(x) FILTER (WHERE id = 3) AS a, any_value(g) AS b, last(upper(g), true) AS c, first_value(g) IGNORE NULLS AS d FROM t GROUP BY g
+SELECT g, mode(x, true) AS a, mode() WITHIN GROUP (ORDER BY x) AS b, mode(x, true) FILTER (WHERE id > 4) AS c, count(DISTINCT x) AS d FROM t GROUP BY g
+SELECT g, approx_count_distinct(x) AS a, approx_count_distinct(st, 0.2) FILTER (WHERE x > 1 OR id < 9) AS b, count(*) AS c, max_by(x, id) AS d FROM t GROUP BY g
+SELECT k % 3 AS g, approx_count_distinct(k * 7) AS a, approx_count_distinct(CAST(k AS STRING) || 'x', 0.02) AS b, approx_count_distinct(k / 3, 0.39) AS c FROM (SELECT t.id * 997 + u.k * 31 + v.id AS k FROM t, u, t v) GROUP BY k % 3
+SELECT approx_count_distinct(x) AS a FROM t WHERE id > 1000
+SELECT approx_count_distinct(x) + 1 AS a, sum(x) AS b FROM t
+SELECT t.id, (SELECT approx_count_distinct(u.x) + count(*) FROM u WHERE u.g = t.g) AS a FROM t
+SELECT g, x, approx_count_distinct(id) AS a, count(*) AS c FROM t GROUP BY ROLLUP (g, x)
+SELECT corr(x, y) AS a, bit_or(x) AS b, max_by(x, id) AS c, mode(x, true) AS d, any_value(x) AS e, regr_sxx(x, y) AS f FROM t WHERE id > 1000
+SELECT t.id, (SELECT max_by(u.x, u.k) FROM u WHERE u.g = t.g) AS a, (SELECT bit_or(u.x) FROM u WHERE u.k > t.id) AS b, (SELECT regr_count(u.x, u.k) FROM u WHERE u.g = t.g) AS c FROM t
 SELECT bool_and(x > 1) AS b, count_if(x > 100) AS c, regr_count(x, y) AS r FROM t WHERE id > 1000
 SELECT t.id, (SELECT count_if(u.x > 1) FROM u WHERE u.g = t.g) AS c, (SELECT bool_or(u.x > 1) FROM u WHERE u.k > t.id) AS b FROM t
 SELECT x, g, id FROM t ORDER BY ALL LIMIT 4

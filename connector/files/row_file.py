@@ -1,0 +1,97 @@
+"""Opening files of rows, which are outside of any store: the one door to them.
+
+Promises: a file that is written appears whole, or not at all. Errors are OSError, with the path.
+Does not know: what is in them.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from .file_format import compression_of
+
+_LONGEST_LINE = 1 << 20
+STANDARD = "-"
+"""The name of standard input and output."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """A file that is open for reading: ``stream`` is decompressed, ``raw`` as it is on disk."""
+
+    path: str
+    stream: Any
+    raw: Any
+
+    @property
+    def size(self) -> int | None:
+        """How many bytes it has; None if that is not known before its end."""
+        return None if self.path == STANDARD else int(self.raw.size())
+
+    def first_line(self) -> str:
+        """Return the first line, without reading it. UnicodeDecodeError if it is not UTF-8."""
+        peeked: bytes = self.stream.peek(_LONGEST_LINE)
+        line, _, _ = peeked.partition(b"\n")
+        return line.decode("utf-8-sig").rstrip("\r")
+
+    @property
+    def position(self) -> int:
+        """How many of its bytes are read."""
+        return int(self.raw.tell())
+
+
+@contextmanager
+def open_input(path: str) -> Iterator[InputFile]:
+    """Open a file, or standard input for ``-``, for the block. OSError."""
+    if path == STANDARD:
+        yield InputFile(path, sys.stdin.buffer, sys.stdin.buffer)
+        return
+    with pa.OSFile(path, "r") as raw:
+        compression = compression_of(path)
+        stream = raw if compression is None else pa.CompressedInputStream(raw, compression)
+        yield InputFile(path, io.BufferedReader(stream, _LONGEST_LINE), raw)
+
+
+@contextmanager
+def open_output(path: str) -> Iterator[Any]:
+    """Open a file to be written, or standard output for ``-``; it is there after the block.
+
+    If the block ends with an error, no file is left and one that was there stays. OSError.
+    """
+    if path == STANDARD:
+        yield pa.PythonFile(sys.stdout.buffer, "w")
+        sys.stdout.buffer.flush()
+        return
+    unfinished = f"{path}.unfinished"
+    try:
+        with pa.OSFile(unfinished, "w") as raw:
+            compression = compression_of(path)
+            if compression is None:
+                yield raw
+            else:
+                with pa.CompressedOutputStream(raw, compression) as stream:
+                    yield stream
+        os.replace(unfinished, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.remove(unfinished)
+        raise
+
+
+def parquet_file(stream: Any) -> pq.ParquetFile:
+    """Return a Parquet file that is open for reading. pa.ArrowInvalid if it is not one."""
+    return pq.ParquetFile(stream)
+
+
+def parquet_writer(stream: Any, schema: pa.Schema) -> pq.ParquetWriter:
+    """Return what writes batches of a schema as Parquet."""
+    return pq.ParquetWriter(stream, schema)

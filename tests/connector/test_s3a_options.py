@@ -1,0 +1,40 @@
+"""The settings of Hadoop's S3A that a store on S3 takes from a session."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from relstate.connector.s3a_options import s3a_options
+
+
+def session(**settings: str) -> Any:
+    """Return a session that has settings, named as S3A's with ``_`` for ``.``."""
+    values = {f"spark.hadoop.fs.s3a.{name.replace('_', '.')}": settings[name] for name in settings}
+    return SimpleNamespace(conf=SimpleNamespace(get=values.get))
+
+
+def test_settings_become_options() -> None:
+    """Under obstore's names; an endpoint without a scheme has TLS unless that is off."""
+    spark = session(access_key="a", secret_key="b", endpoint="host:1", path_style_access="false")
+
+    assert s3a_options(spark, "s3a://bucket/shop", None) == {
+        "access_key_id": "a",
+        "secret_access_key": "b",
+        "endpoint": "https://host:1",
+        "virtual_hosted_style_request": "true",
+    }
+    plain = session(endpoint="host:1", connection_ssl_enabled="false")
+    assert s3a_options(plain, "s3://bucket/shop", None) == {
+        "endpoint": "http://host:1",
+        "allow_http": "true",
+    }
+
+
+def test_what_is_given_and_what_is_elsewhere_is_left_alone() -> None:
+    """Options of the caller, other kinds of stores, and a session without settings."""
+    spark = session(access_key="a")
+
+    assert s3a_options(spark, "s3://bucket/shop", {"region": "x"}) == {"region": "x"}
+    assert s3a_options(spark, "/data/shop", None) is None
+    assert s3a_options(session(), "s3://bucket/shop", None) is None
