@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import lmdb
 import pyarrow as pa
 
-from relstate.storage import Proposal, Store, Table
+from relstate.storage import Proposal, SegmentRecord, Store, Table
 
 from . import rows
 from .bare import bare_segments
@@ -130,3 +130,8 @@ def write(store: Store, name: str, batches: Iterator[pa.RecordBatch]) -> None:
     for batch in batches:
         writer.write(batch)
     store.jobs.commit(Proposal(operation="write", started=started, segments=writer.finish()))
+
+
+def records_of(store: Store, epoch: int) -> tuple[SegmentRecord, ...]:
+    """Return the records of the segments that an epoch added, even if they are merged by now."""
+    return next(entry.added for entry in store.history() if entry.epoch == epoch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ from relstate.storage import Store
 from .. import rows
 from ..figure import Comparison, Figure, Samples
 from ..turns import in_turns, seconds
-from ..workbench import Workbench, write
+from ..workbench import Workbench, records_of, write
 
 _MOST_ROWS = 1_000_000
 _MAPS = 1000
@@ -76,9 +77,9 @@ def document_patch(bench: Workbench) -> Iterator[Figure]:
                     name, pa.table({"k": part, "m": pa.array([value] * len(part), map_type)})
                 )
 
-        def patch(name: str) -> Callable[[], object]:
+        def patch(name: str) -> Callable[[], int]:
             def add() -> int:
-                value = [(f"new {next(turns)}", 1)]
+                value = [(f"new {next(turns):06d}", 1)]
                 return store.patch(
                     name, pa.table({"k": keys, "m": pa.array([value] * maps, map_type)})
                 )
@@ -91,6 +92,19 @@ def document_patch(bench: Workbench) -> Iterator[Figure]:
             case=f"one entry added to each of {maps:,} maps of {_ENTRIES['large']:,}",
             unit="ms",
             samples=samples.scaled(1e3),
+            comparison=Comparison.TIME,
+            against=f"the same to maps of {_ENTRIES['small']}",
+            asked=1.5,
+        )
+        large, small = (
+            sum(record.size for record in records_of(store, patch(name)())) / maps
+            for name in ("large", "small")
+        )
+        yield Figure(
+            workload="document-patch",
+            case=f"bytes written for each entry added to maps of {_ENTRIES['large']:,}",
+            unit="B",
+            samples=Samples((large,), (small,)),
             comparison=Comparison.TIME,
             against=f"the same to maps of {_ENTRIES['small']}",
             asked=1.5,
@@ -108,6 +122,23 @@ def document_cells(bench: Workbench) -> Iterator[Figure]:
                 "cells", columns, primary_key=["k"], encoding="document", packed=False
             )
             yield from _cells(bench, store, width, count)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What a row takes in the files: entries, and bytes of their keys and values."""
+
+    entries: float
+    stored_bytes: float
+
+
+def _stored(store: Store, name: str, count: int) -> _Stored:
+    table_id = store.state.table_ids[name]
+    records = [segment.record for segment in store.state.segments_of(table_id)]
+    return _Stored(
+        sum(record.rows(table_id) for record in records) / count,
+        sum(record.stored_bytes(table_id) for record in records) / count,
+    )
 
 
 def _cells(bench: Workbench, store: Store, width: int, count: int) -> Iterator[Figure]:
@@ -128,13 +159,10 @@ def _cells(bench: Workbench, store: Store, width: int, count: int) -> Iterator[F
 
     written = each(lambda name: store.write(name, batch, overwrite=True))
     yield figure("write", "M rows/s", written.rates(count / 1e6), Comparison.RATE)
-    sizes = tuple(
-        float(sum(segment.record.stored_bytes(table_id) for segment in segments))
-        for name in ("cells", "row")
-        for table_id in [store.state.table_ids[name]]
-        for segments in [store.state.segments_of(table_id)]
-    )
-    stored = Samples(sizes[:1], sizes[1:]).scaled(1 / count)
+    cells, row = (_stored(store, name, count) for name in ("cells", "row"))
+    entries = Samples((cells.entries,), (row.entries,))
+    yield figure("entries of a row", "entries", entries, Comparison.TIME)
+    stored = Samples((cells.stored_bytes,), (row.stored_bytes,))
     yield figure("bytes of a row", "B", stored, Comparison.TIME)
     gets = each(lambda name: [store.table(name).get(key) for key in some])
     yield figure("get", "us", gets.scaled(1e6 / len(some)), Comparison.TIME)

@@ -13,7 +13,7 @@ from relstate.storage import Store
 
 from ..figure import Comparison, Figure, Samples
 from ..turns import in_turns, seconds
-from ..workbench import Workbench
+from ..workbench import Workbench, records_of
 
 _COLUMNS = 20
 _PART = 10
@@ -68,12 +68,9 @@ def _new_table(store: Store, name: str, encoding: str, count: int) -> None:
 
 
 def _bytes(store: Store, changed: int) -> Figure:
-    """Return the figure of the bytes of the newest commit beside those of its entries."""
-    state = store.state
-    table_id = state.table_ids["document"]
-    records = [
-        segment.record for segment in state.segments_of(table_id) if segment.epoch == state.epoch
-    ]
+    """Return the figure of the bytes of the last change beside those of its entries."""
+    table_id = store.state.table_ids["document"]
+    records = records_of(store, store.state.table("document").data_epoch)
     written = sum(record.size for record in records) / changed
     entries = sum(record.stored_bytes(table_id) for record in records) / changed
     return Figure(

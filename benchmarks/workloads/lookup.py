@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import lmdb
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from relstate.storage import ReadPlan
 
@@ -18,6 +22,7 @@ from ..workbench import Workbench, eighths
 
 _SINGLE = 20_000
 _MANY = 100_000
+_ZIPF = 1.2
 
 Get = Callable[[bytes], object]
 
@@ -26,6 +31,13 @@ def get(bench: Workbench) -> Iterator[Figure]:
     """Measure `Table.get` of random keys that are there, in microseconds a call."""
     yield _get(bench, "one", "1 segment", asked=10)
     yield _get(bench, "eight", "8 segments", asked=25)
+    generator = np.random.default_rng(0)
+    present = eighths(bench.size.rows)[0].stop
+    with _sqlite(bench, "one") as database:
+        uniform = generator.integers(0, present, _SINGLE)
+        yield _get_beside_sqlite(bench, database, "uniform keys", uniform)
+        zipf = generator.zipf(_ZIPF, _SINGLE) % present
+        yield _get_beside_sqlite(bench, database, "Zipf keys", zipf)
 
 
 def get_rows(bench: Workbench) -> Iterator[Figure]:
@@ -52,6 +64,49 @@ def _get(bench: Workbench, name: str, case: str, asked: float) -> Figure:
         comparison=Comparison.TIME,
         against="one bare LMDB get of the encoded key, from the segment that holds it",
         asked=asked,
+    )
+
+
+@contextmanager
+def _sqlite(bench: Workbench, name: str) -> Iterator[sqlite3.Connection]:
+    """Give an SQLite database with a table ``t`` of the rows of one of ours."""
+    with TemporaryDirectory(prefix="relstate-") as folder:
+        database = sqlite3.connect(f"{folder}/rows.db", isolation_level=None)
+        database.execute(f"PRAGMA mmap_size = {1 << 40}")
+        database.execute("CREATE TABLE t (k INTEGER PRIMARY KEY, a, d, ts, s)")
+        for batch in bench.filled.table(name).scan():
+            columns = [
+                (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column)
+                for column in batch.columns
+            ]
+            values = zip(*(column.to_pylist() for column in columns), strict=True)
+            database.execute("BEGIN")
+            database.executemany("INSERT INTO t VALUES (?, ?, ?, ?, ?)", values)
+            database.execute("COMMIT")
+        with closing(database):
+            yield database
+
+
+def _get_beside_sqlite(
+    bench: Workbench, database: sqlite3.Connection, case: str, numbers: NDArray[np.int64]
+) -> Figure:
+    """Measure `Table.get` beside a SELECT by key; both look for newer commits at each call."""
+    table = bench.filled.table("one")
+    keys = rows.keys_of(numbers).tolist()
+    select = "SELECT * FROM t WHERE k = ?"
+    samples = in_turns(
+        seconds(lambda: [table.get(key) for key in keys]),
+        seconds(lambda: [database.execute(select, (key,)).fetchone() for key in keys]),
+        bench.size.turns,
+    )
+    return Figure(
+        workload="get",
+        case=f"1 segment, {case}",
+        unit="us",
+        samples=samples.scaled(1e6 / len(keys)),
+        comparison=Comparison.TIME,
+        against="SQLite's SELECT of the same row by its key, through Python's sqlite3",
+        asked=1.0,
     )
 
 

@@ -1,0 +1,157 @@
+"""Draw figures of the benchmarks as SVG for the documents.
+
+usage: plots.py RESULT.json... FOLDER
+
+The results are what `make bench ARGS="--json FILE"` writes; of a workload that is in several of
+them, the last counts. FOLDER gets `bench-ratios.svg`, how every figure compares with its baseline,
+and, if `view-epochs` was measured, `bench-epochs.svg`, the time of a refresh over the epochs.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from math import ceil, floor, log10
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+# In the colours of the pages of `relstate ui`, in a light and in a dark scheme.
+_STYLE = """
+text { font: 13px system-ui, "DejaVu Sans", sans-serif; fill: #1c2330; }
+.soft { fill: #596275; font-size: 12px; }
+.grid { stroke: #d5dae3; } .one { stroke: #596275; stroke-width: 1.5; }
+.better { fill: #2a9d78; } .worse { fill: #3567c9; }
+.first { fill: #8b95a7; } .last { fill: #2a9d78; }
+@media (prefers-color-scheme: dark) {
+  text { fill: #e4e8ef; } .soft { fill: #98a2b3; }
+  .grid { stroke: #39414f; } .one { stroke: #98a2b3; }
+  .better { fill: #4cc79d; } .worse { fill: #6d9bf0; }
+  .first { fill: #98a2b3; } .last { fill: #4cc79d; }
+}
+"""
+_WIDTH, _LABELS, _RIGHT = 860, 390, 60
+_ROW, _TOP = 26, 46
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """How many times as good as its baseline a figure is; below 1 it is worse."""
+
+    label: str
+    value: float
+
+
+def main(results: Sequence[Path], folder: Path) -> None:
+    """Draw what is in the results."""
+    figures = {
+        (figure["workload"], figure["case"]): figure
+        for result in results
+        for figure in json.loads(result.read_text("utf-8"))["figures"]
+    }
+    _write(folder / "bench-ratios.svg", ratio_plot(list(ratios(figures.values()))))
+    for (workload, _), figure in figures.items():
+        if workload == "view-epochs":
+            _write(folder / "bench-epochs.svg", epoch_plot(figure))
+
+
+def _write(file: Path, text: str) -> None:
+    file.write_text(text, "utf-8")
+    print(f"{file}: {len(text):,} bytes")
+
+
+def ratios(figures: Iterable[dict[str, Any]]) -> Iterator[Ratio]:
+    """Yield the ratios of figures with a baseline, more being better."""
+    for figure in figures:
+        if figure["comparison"] not in ("of its rate", "times its time"):
+            continue
+        found = figure["found"]
+        label = f"{figure['workload']}: {figure['case']}"
+        yield Ratio(label, found if figure["comparison"] == "of its rate" else 1 / found)
+
+
+def ratio_plot(listed: Sequence[Ratio]) -> str:
+    """Return bars from 1, on a scale of powers of ten, the best first."""
+    listed = sorted(listed, key=lambda ratio: -ratio.value)
+    powers = [log10(ratio.value) for ratio in listed]
+    low, high = floor(min([-1.0, *powers])), ceil(max([1.0, *powers]))
+    scale = (_WIDTH - _LABELS - _RIGHT) / (high - low)
+    height = _TOP + _ROW * len(listed) + 10
+
+    def x(power: float) -> float:
+        return round(_LABELS + (power - low) * scale, 1)
+
+    parts = []
+    for power in range(low, high + 1):
+        kind = "one" if power == 0 else "grid"
+        parts.append(
+            f'<line class="{kind}" x1="{x(power)}" x2="{x(power)}" y1="36" y2="{height - 8}"/>'
+        )
+        parts.append(
+            _text(x(power), 28, "baseline" if power == 0 else f"{10.0**power:g} x", "middle")
+        )
+    for row, (ratio, power) in enumerate(zip(listed, powers, strict=True)):
+        y = _TOP + row * _ROW
+        left, right = sorted((x(0), x(power)))
+        kind = "better" if power >= 0 else "worse"
+        width = max(round(right - left, 1), 1.5)
+        parts.append(_text(_LABELS - 12, y + 13, _short(ratio.label), "end", ""))
+        parts.append(
+            f'<rect class="{kind}" x="{left}" y="{y}" width="{width}" height="17" rx="2"/>'
+        )
+        parts.append(_text(right + 6, y + 13, f"{_number(ratio.value)} x", "start"))
+    return _svg(
+        height, "How the figures compare with their baselines; to the right is better", parts
+    )
+
+
+def epoch_plot(figure: dict[str, Any]) -> str:
+    """Return a point for each of the first and of the last epochs that were measured."""
+    first, last = figure["baseline"]["runs"], figure["ours"]["runs"]
+    top = 1.15 * max(*first, *last)
+    height, left, bottom = 300, 56, 262
+    half = (_WIDTH - left - 40) / 2
+    parts = []
+    for mark in range(5):
+        value, y = top * mark / 4, round(bottom - (bottom - 40) * mark / 4, 1)
+        parts.append(f'<line class="grid" x1="{left}" x2="{_WIDTH}" y1="{y}" y2="{y}"/>')
+        parts.append(_text(left - 8, y + 4, f"{value:.3g}", "end"))
+    parts.append(_text(8, 24, "ms", "start"))
+    for kind, runs, start in (("first", first, left), ("last", last, left + half + 40)):
+        for place, value in enumerate(runs):
+            cx = round(start + half * (place + 0.5) / len(runs), 1)
+            cy = round(bottom - (bottom - 40) * value / top, 1)
+            parts.append(f'<circle class="{kind}" cx="{cx}" cy="{cy}" r="2.5"/>')
+        text = f"the {kind} {len(runs)} epochs: median {median(runs):.3g} ms"
+        parts.append(_text(start + half / 2, bottom + 24, text, "middle"))
+    return _svg(height, f"Time of a refresh: {figure['case']}", parts)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= 54 else f"{label[:53]}…"
+
+
+def _text(x: float, y: float, text: str, anchor: str, kind: str = "soft") -> str:
+    return f'<text class="{kind}" x="{x}" y="{y}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def _svg(height: int, title: str, parts: Iterable[str]) -> str:
+    lines = "\n".join(parts)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img">\n'
+        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n{lines}\n</svg>\n"
+    )
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    *files, target = map(Path, sys.argv[1:])
+    main(files, target)

@@ -1,0 +1,438 @@
+"""Simulate the log and the compaction of large stores on an object store, without their data.
+
+    python scripts/simulate_scale.py [sizes] [writers] [year]
+
+The code of the log, of commits and of the choice of merges is the real one. The environment is not:
+it keeps the files of the log in memory and only the sizes of segments, and its clock advances by
+what the requests would take, and by what this process computes. What is printed is the table of
+docs/scaling.md of that name; without names all three.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+import resource
+import statistics
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from relstate.storage.errors import ConflictError
+from relstate.storage.log.checkpoint import decode_checkpoint, encode_checkpoint
+from relstate.storage.log.entry import Entry, Settings
+from relstate.storage.log.history import EntryCache
+from relstate.storage.log.log import Log
+from relstate.storage.log.proposal import NewTable, Proposal
+from relstate.storage.log.segment_record import SegmentRecord, TableStatistics
+from relstate.storage.log.sequenced_segment import SequencedSegment
+from relstate.storage.log.state import StoreState
+from relstate.storage.log.transaction import commit
+from relstate.storage.maintenance.layout import components, output_sequence_number
+from relstate.storage.maintenance.policy import FEW, automatic
+from relstate.storage.paths import SEGMENTS, segment_path
+from relstate.storage.schema.schema import TableSchema
+from relstate.storage.schema.types import BigInt, Field, String
+from relstate.storage.segment.writer import SEGMENT_BYTES
+
+# What requests of an object store take, in seconds, and how fast a process moves bytes.
+PUT, GET, LIST = 0.030, 0.015, 0.030
+BYTES_PER_SECOND = 100e6
+NAMES_PER_LIST = 1_000
+
+TB = 10**12
+SHARDS, VNODES = 16, 256
+TABLE = 1
+_SCHEMA = TableSchema.build(
+    [Field("id", BigInt(), nullable=False), Field("name", String())], ["id"], None
+)
+
+
+class Time:
+    """A clock for threads that take turns: the one that waits for the earliest moment runs."""
+
+    def __init__(self) -> None:
+        self.seconds = 1.6e9
+        self._order = itertools.count()
+        self._waiting: list[tuple[float, int, threading.Event]] = []
+        self._resumed = time.thread_time()
+
+    def wait(self, seconds: float) -> None:
+        """Let so much time pass, and what this thread has computed since it last waited."""
+        turn = threading.Event()
+        moment = self.seconds + seconds + time.thread_time() - self._resumed
+        heapq.heappush(self._waiting, (moment, next(self._order), turn))
+        self._next()
+        turn.wait()
+        self._resumed = time.thread_time()
+
+    def run(self, works: Sequence[Callable[[], None]]) -> None:
+        """Run functions at the same time, each in a thread, to their ends."""
+        threads = []
+        for work in works:
+            turn = threading.Event()
+            heapq.heappush(self._waiting, (self.seconds, next(self._order), turn))
+            threads.append(threading.Thread(target=self._work, args=(work, turn)))
+            threads[-1].start()
+        self._next()
+        for thread in threads:
+            thread.join()
+        self._resumed = time.thread_time()
+
+    def _work(self, work: Callable[[], None], turn: threading.Event) -> None:
+        turn.wait()
+        self._resumed = time.thread_time()
+        work()
+        self._next()
+
+    def _next(self) -> None:
+        if self._waiting:
+            self.seconds, _, turn = heapq.heappop(self._waiting)
+            turn.set()
+
+
+class ObjectStore:
+    """An environment whose files are in memory, of segments only the sizes."""
+
+    listing_interval = 60.0
+
+    def __init__(self, clock: Time) -> None:
+        self.clock = clock
+        self.requests: Counter[str] = Counter()
+        self.files: dict[str, bytes] = {}
+        self.segments: dict[str, int] = {}
+        self._random = random.Random(0)
+
+    def _request(self, kind: str, seconds: float, size: int = 0) -> None:
+        self.requests[kind] += 1
+        self.requests[f"{kind} bytes"] += size
+        self.clock.wait(seconds + size / BYTES_PER_SECOND)
+
+    def location(self, name: str) -> str:
+        """Return the URI of a file."""
+        return f"s3://bucket/store/{name}"
+
+    local_path = location
+
+    def read(self, name: str) -> bytes:
+        """Get a file."""
+        self._request("get", GET, len(self.files.get(name, b"")))
+        if name not in self.files:
+            raise FileNotFoundError(name)
+        return self.files[name]
+
+    def map(self, name: str) -> NDArray[np.uint8]:
+        """Get a file."""
+        return np.frombuffer(self.read(name), np.uint8)
+
+    def size(self, name: str) -> int:
+        """Ask for a file's size."""
+        if name.startswith(SEGMENTS):
+            # The process has put it: an environment of an object store knows that.
+            return self.segments[name]
+        self._request("head", GET)
+        if name not in self.files:
+            raise FileNotFoundError(name)
+        return len(self.files[name])
+
+    def identity(self, name: str) -> tuple[int, ...]:
+        """Return the file's size, as it never changes."""
+        return (self.size(name),)
+
+    def modified(self, name: str) -> int:
+        """Return the present."""
+        return self.now()
+
+    def exists(self, name: str) -> bool:
+        """Ask whether there is a file."""
+        self._request("head", GET)
+        return name in self.files
+
+    def list(self, folder: str) -> list[str]:
+        """List a folder, a thousand names per request."""
+        prefix = f"{folder}/" if folder else ""
+        names = sorted(name[len(prefix) :] for name in self.files if name.startswith(prefix))
+        for _ in range(0, max(len(names), 1), NAMES_PER_LIST):
+            self._request("list", LIST)
+        if not names and not folder:
+            raise FileNotFoundError(folder)
+        return names
+
+    def folder_version(self, folder: str) -> None:
+        """Return None: there is no such thing."""
+
+    def make_folders(self, folders: Sequence[str]) -> None:
+        """Do nothing: there are no folders."""
+
+    def put_if_absent(
+        self, name: str, data: bytes, time: int | None = None, after: Sequence[str] = ()
+    ) -> None:
+        """Put a file, unless there is one by then."""
+        self._request("put", PUT, len(data))
+        if name in self.files:
+            raise FileExistsError(name)
+        self.files[name] = data
+
+    def put_segment(self, name: str, size: int) -> None:
+        """Put a segment."""
+        self._request("put segment", PUT, size)
+        self.segments[segment_path(name)] = size
+
+    def write(self, name: str, parts: Iterable[bytes | memoryview]) -> None:
+        """Put a file."""
+        self.put_if_absent(name, b"".join(parts))
+
+    def remove(self, name: str) -> None:
+        """Delete a file, in the background."""
+        self.requests["delete"] += 1
+        self.files.pop(name, None)
+
+    def publish(self, name: str) -> None:
+        """Do nothing: what was put is durable."""
+
+    sync_folder = publish
+
+    def now(self) -> int:
+        """Return the simulated time in microseconds."""
+        return round(self.clock.seconds * 1e6)
+
+    def monotonic(self) -> float:
+        """Return the simulated time in seconds."""
+        return self.clock.seconds
+
+    def random_id(self) -> str:
+        """Return 32 random hexadecimal digits."""
+        return f"{self._random.getrandbits(128):032x}"
+
+
+# --- Segments without data ------------------------------------------------------------------------
+
+
+def record(environment: ObjectStore, shard_bytes: Sequence[int]) -> SegmentRecord:
+    """Return the record of a segment with so many bytes of rows in each shard."""
+    of_table = TableStatistics(
+        TABLE, max(sum(shard_bytes) // 100, 1), 0, bytes(12), b"\xff" * 12, tuple(shard_bytes)
+    )
+    name = f"{environment.random_id()}-0"
+    return SegmentRecord(name, max(sum(shard_bytes), 4096), "0123456789abcdef", (of_table,))
+
+
+def spread(size: int) -> list[int]:
+    """Return a commit's bytes by shard: its rows are spread evenly."""
+    return [size // SHARDS + 1] * SHARDS
+
+
+def cut(sizes: Sequence[int]) -> Iterable[list[int]]:
+    """Yield the shard bytes of the segments that a compaction of so many bytes by shard writes."""
+    for shard, size in enumerate(sizes):
+        for start in range(0, size, SEGMENT_BYTES):
+            shard_bytes = [0] * SHARDS
+            shard_bytes[shard] = min(SEGMENT_BYTES, size - start)
+            yield shard_bytes
+
+
+def new_store(environment: ObjectStore) -> tuple[Log, StoreState]:
+    """Create a store with one table."""
+    log = Log(environment, EntryCache())
+    state = log.create(Settings("5e" * 16, VNODES, SHARDS, 86_400))
+    table = NewTable("t", _SCHEMA)
+    creation = Proposal(
+        operation="create table",
+        started=environment.now(),
+        data_change=False,
+        created_tables=(table,),
+    )
+    return log, commit(log, state, creation).state
+
+
+def with_data(environment: ObjectStore, state: StoreState, size: int) -> StoreState:
+    """Return a state whose table is compacted and has so many bytes."""
+    segments = []
+    for shard_bytes in cut([size // SHARDS] * SHARDS):
+        made = record(environment, shard_bytes)
+        segments.append(SequencedSegment(made, state.epoch, 0))
+    segments.sort(key=lambda segment: segment.name)
+    by_name = {segment.name: segment for segment in segments}
+    return replace(state, segments=by_name, segments_by_table={TABLE: tuple(segments)})
+
+
+def write(environment: ObjectStore, log: Log, state: StoreState, size: int) -> StoreState:
+    """Put a segment, and commit it."""
+    started = environment.now()
+    made = record(environment, spread(size))
+    environment.put_segment(made.name, made.size)
+    proposal = Proposal(operation="write", started=started, segments=(made,))
+    return commit(log, state, proposal).state
+
+
+def merge(environment: ObjectStore, log: Log, state: StoreState) -> tuple[StoreState, int]:
+    """Do what a commit does after it: merge few files if that is due; return the bytes written.
+
+    All rows are new, so that what a merge writes is as large as what it reads.
+    """
+    if len(state.segments_by_table[TABLE]) <= FEW:
+        return state, 0
+    (component,) = components(state, {TABLE})
+    written, removed = [], []
+    for chosen in automatic(component):
+        sizes = [0] * SHARDS
+        for file in chosen.inputs:
+            for shard, size in enumerate(state.segments[file.name].record.tables[0].shard_bytes):
+                sizes[shard] += size
+        parts = list(cut(sizes)) if chosen.by_shard else [sizes]
+        number = output_sequence_number(chosen.inputs)
+        written += [replace(record(environment, part), sequence_number=number) for part in parts]
+        removed += [file.name for file in chosen.inputs]
+    if not removed:
+        return state, 0
+    for made in written:
+        environment.put_segment(made.name, made.size)
+    proposal = Proposal(
+        operation="compact",
+        started=environment.now(),
+        data_change=False,
+        segments=tuple(written),
+        removed=tuple(removed),
+    )
+    try:
+        return commit(log, state, proposal).state, sum(made.size for made in written)
+    except ConflictError:
+        return state, 0
+
+
+# --- What is printed ------------------------------------------------------------------------------
+
+
+def seconds_of(work: Callable[[], object], times: int = 3) -> float:
+    """Return the least processor time of several runs."""
+    durations = []
+    for _ in range(times):
+        started = time.process_time()
+        work()
+        durations.append(time.process_time() - started)
+    return min(durations)
+
+
+def _head(*columns: str) -> None:
+    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
+
+
+def sizes() -> None:
+    """Print what the state of a table of 1, 10 and 100 TB costs."""
+    _head("table", "segments", "checkpoint", "encode", "decode", "apply", "choose", "memory")
+    for terabytes in (1, 10, 100):
+        _print_size(terabytes)
+
+
+def _print_size(terabytes: int) -> None:
+    environment = ObjectStore(Time())
+    _, empty = new_store(environment)
+    before = _resident()
+    state = with_data(environment, empty, terabytes * TB)
+    data = encode_checkpoint(state)
+    memory = _resident() - before
+    grown = _commit_without_log(environment, state)
+    encode = seconds_of(lambda: encode_checkpoint(state), 1)
+    decode = seconds_of(lambda: decode_checkpoint(data, state.epoch, "checkpoint"), 1)
+    apply = seconds_of(lambda: _commit_without_log(environment, state))
+    choose = seconds_of(lambda: list(map(automatic, components(grown, {TABLE}))))
+    print(
+        f"| {terabytes} TB | {len(state.segments):,} | {len(data) / 1e6:,.0f} MB "
+        f"| {encode:.2f} s | {decode:.2f} s | {1e3 * apply:,.0f} ms | {1e3 * choose:,.0f} ms "
+        f"| {memory / 1e6:,.0f} MB |",
+        flush=True,
+    )
+
+
+def _commit_without_log(environment: ObjectStore, state: StoreState) -> StoreState:
+    """Return the state after one more commit of a small segment, without any request."""
+    entry = Entry(
+        commit_id=environment.random_id(),
+        parent=state.commit_id,
+        epoch=state.epoch + 1,
+        time=state.time,
+        started=state.time,
+        operation="write",
+        added=(record(environment, spread(100_000)),),
+    )
+    return state.apply(entry)
+
+
+def _resident() -> int:
+    """Return the bytes that this process has in memory, at the most so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+@dataclass
+class Writer:
+    """Commits again and again, and notes how long each commit took."""
+
+    environment: ObjectStore
+    log: Log
+    state: StoreState
+    until: float
+    waits: list[float]
+
+    def __call__(self) -> None:
+        """Work until the time is over."""
+        while self.environment.clock.seconds < self.until:
+            started = self.environment.clock.seconds
+            self.state = write(self.environment, self.log, self.state, 100_000)
+            self.waits.append(self.environment.clock.seconds - started)
+            self.state, _ = merge(self.environment, self.log, self.state)
+
+
+def writers() -> None:
+    """Print how many commits a second writers get who commit as fast as they can."""
+    _head("writers", "commits a second", "wait, median", "longest wait", "requests per commit")
+    for count in (1, 4, 16):
+        environment = ObjectStore(Time())
+        _, state = new_store(environment)
+        environment.requests.clear()
+        started, seconds = environment.clock.seconds, 120.0
+        works = [
+            Writer(environment, Log(environment, EntryCache()), state, started + seconds, [])
+            for _ in range(count)
+        ]
+        environment.clock.run(works)
+        waits = sorted(wait for work in works for wait in work.waits)
+        requests = sum(environment.requests[kind] for kind in ("get", "head", "put", "list"))
+        print(
+            f"| {count} | {len(waits) / seconds:.1f} | {1e3 * statistics.median(waits):,.0f} ms "
+            f"| {1e3 * waits[-1]:,.0f} ms | {requests / len(waits):.1f} |",
+            flush=True,
+        )
+
+
+def year(epochs: int = 20_000) -> None:
+    """Print how a table grows by small commits, and what a year of such commits is."""
+    _head("bytes of a commit", "epochs", "live segments", "rewritten", "`_log`", "`_archive`")
+    for size in (20_000, 200_000):
+        environment = ObjectStore(Time())
+        log, state = new_store(environment)
+        rewritten = written = 0
+        while state.epoch < epochs:
+            state = write(environment, log, state, size)
+            written += size
+            state, merged = merge(environment, log, state)
+            rewritten += merged
+        folders = Counter(name.split("/", 1)[0] for name in environment.files)
+        print(
+            f"| {size:,} | {state.epoch:,} | {len(state.segments):,} | {rewritten / written:.2f} "
+            f"| {folders['_log']:,} | {sum(folders.values()) - folders['_log']:,} |",
+            flush=True,
+        )
+
+
+PARTS = {"sizes": sizes, "writers": writers, "year": year}
+
+if __name__ == "__main__":
+    for part in sys.argv[1:] or PARTS:
+        PARTS[part]()
