@@ -74,6 +74,7 @@ from .checkpoint import encode_checkpoint
 from .entry import Entry, Settings, check_entry, encode_entry
 from .files import Listing, LogFiles
 from .history import EntryCache, History, shared_cache
+from .moment import LONG_AGO, Moment
 from .state import StoreState, fold
 
 # Loading starts again when the log was folded meanwhile, which takes 33 commits each time.
@@ -112,12 +113,14 @@ class Log:
         self._files = LogFiles(environment)
         self._cache = cache
         self._history = History(self._files, cache)
-        self._next_listing = self._next_version = float("-inf")
+        # When the folder was listed last, and from when on its version is asked for again.
+        self._listed = LONG_AGO
+        self._next_version = float("-inf")
         # The folder's version that was seen last, and from when on it shows every later change.
         self._last_version: tuple[FolderVersion | None, float] = (None, 0.0)
         self._watch = _Watch.of(0)
         # The commit whose own entry was there last, and when; see "The delay of removal".
-        self._last_own: tuple[str, float] = ("", float("-inf"))
+        self._last_own: tuple[str, Moment] = ("", LONG_AGO)
 
     # Creating
 
@@ -174,7 +177,7 @@ class Log:
         else.
         """
         for _ in range(_LOADING_ATTEMPTS):
-            self._next_listing = self.environment.monotonic() + self.environment.listing_interval
+            self._listed = Moment.of(self.environment)
             state = self._load()
             if state is not None:
                 return state
@@ -185,7 +188,7 @@ class Log:
 
     def _load(self) -> StoreState | None:
         """Return the newest state; None if the log was folded meanwhile."""
-        now = self.environment.monotonic()
+        now = Moment.of(self.environment)
         listing = self._files.listing()
         if not listing.newest:
             raise NotAStoreError(
@@ -235,15 +238,15 @@ class Log:
         three.
         """
         environment = self.environment
-        now = environment.monotonic()
-        if now >= self._next_listing:
+        now = Moment.of(environment)
+        if not self._listed.is_within(environment.listing_interval, now):
             return state if self._is_newest(state) else self._reload(state)
         watch, version = self._watch, None
-        if now >= self._next_version:
+        if now.monotonic >= self._next_version:
             version = environment.folder_version(LOG)
             if version is not None and version == watch.version and watch.epoch == state.epoch:
                 return state
-            if not self._is_at_rest(version, now):
+            if not self._is_at_rest(version, now.monotonic):
                 version = None
         if watch.epoch != state.epoch:
             watch = _Watch.of(state.epoch)
@@ -254,7 +257,7 @@ class Log:
         self._watch = watch if watch.version == version else replace(watch, version=version)
         return state
 
-    def _has_own(self, state: StoreState, watch: _Watch, now: float) -> bool:
+    def _has_own(self, state: StoreState, watch: _Watch, now: Moment) -> bool:
         """Return whether a state's own entry is there. See "The delay of removal"."""
         if self._was_seen(state.commit_id):
             return True
@@ -265,16 +268,17 @@ class Log:
             return True
         return False
 
-    def _seen(self, state: StoreState, now: float) -> StoreState:
+    def _seen(self, state: StoreState, now: Moment) -> StoreState:
         """Remember that a state's own entry was there at a time; return the state."""
         self._last_own = (state.commit_id, now)
         return state
 
     def _was_seen(self, commit_id: str) -> bool:
         """Return whether an entry was there so lately that the next cannot have been removed."""
-        seen, time = self._last_own
-        delay = self.environment.removal_delay / 2
-        return seen == commit_id and self.environment.monotonic() - time < delay
+        last, moment = self._last_own
+        if last != commit_id:
+            return False
+        return moment.is_within(self.environment.removal_delay / 2, Moment.of(self.environment))
 
     def _is_at_rest(self, version: FolderVersion | None, now: float) -> bool:
         """Return whether a version of the folder was seen for so long that a change would show.
@@ -306,11 +310,11 @@ class Log:
             return False
 
     def _is_newest(self, state: StoreState) -> bool:
-        self._next_listing = self.environment.monotonic() + self.environment.listing_interval
+        self._listed = Moment.of(self.environment)
         return self._files.listing().newest == state.epoch and self._contains(state)
 
     def _advance(self, state: StoreState) -> StoreState:
-        now = self.environment.monotonic()
+        now = Moment.of(self.environment)
         entries = self._files.entries_after(state.epoch)
         if not entries or not self._contains(state):
             return self._reload(state)
@@ -373,7 +377,7 @@ class Log:
         nothing happened, for an entry that could not be read.
         """
         check_entry(entry)
-        now = self.environment.monotonic()
+        now = Moment.of(self.environment)
         doubt: UnknownOutcomeError | None = None
         try:
             path, data = entry_path(entry.epoch), encode_entry(entry)
@@ -383,7 +387,7 @@ class Log:
         except UnknownOutcomeError as error:
             doubt = error
         else:
-            # Never by `_was_seen`: its clock may have stopped while the machine was suspended.
+            # Never by `_was_seen`: the machine may have been suspended since the last look at it.
             if self._is_alive(entry):
                 self._cache.add([entry])
                 self._last_own = (entry.commit_id, now)
@@ -398,6 +402,8 @@ class Log:
 
     def _resolve_outcome(self, entry: Entry, doubt: UnknownOutcomeError | None) -> bool:
         """Return whether an entry was committed, by reading the log; remove the entry if dead."""
+        # The request may have taken any time: what was seen before it proves nothing after it.
+        self._last_own = ("", LONG_AGO)
         try:
             committed = self._read_committed(entry.epoch)
             mine = committed is not None and committed.commit_id == entry.commit_id

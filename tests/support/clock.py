@@ -27,6 +27,10 @@ class ManualClock:
         self._now += round(seconds * 1_000_000)
         self._monotonic += seconds
 
+    def suspend(self, seconds: float) -> None:
+        """Let time pass while the machine sleeps: its monotonic clock stands still."""
+        self._now += round(seconds * 1_000_000)
+
     def set_back(self, seconds: float) -> None:
         """Move the wall clock back, as a machine's owner may; the monotonic one stays."""
         self._now -= round(seconds * 1_000_000)
