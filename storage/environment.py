@@ -108,7 +108,11 @@ class Environment(Protocol):
         """
 
     def exists(self, name: str) -> bool:
-        """Return whether the file exists. Cheap: an error on the way is a False."""
+        """Return whether the file exists. Cheap.
+
+        An error on the way is a False where the files are on a local file system; FilesystemError
+        where the look is a request to a server.
+        """
 
     def list(self, folder: str) -> list[str]:
         """Return the names in a folder, sorted, without the folder. FileNotFoundError if none."""
@@ -117,7 +121,7 @@ class Environment(Protocol):
         """Return a value that changes with every name that comes to the folder or leaves it.
 
         Of two changes within `FOLDER_VERSION_TICK` seconds the second may leave it as it is. None
-        where the files have no such value. Cheap, like `exists`: an error on the way is a None.
+        where the files have no such value. Cheap: an error on the way is a None.
         """
 
     def make_folders(self, folders: Sequence[str]) -> None:
@@ -257,7 +261,7 @@ class LocalEnvironment:
             return self._disk.modified(path)
 
     def exists(self, name: str) -> bool:
-        """Return whether the file exists."""
+        """Return whether the file exists; False, too, if an error hides it."""
         return self._disk.exists(f"{self.root}/{name}" if name else self.root)
 
     def folder_version(self, folder: str) -> FolderVersion | None:

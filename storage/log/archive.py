@@ -20,7 +20,7 @@ from .entry import Entry, decode_entry
 
 
 def is_archived(environment: Environment, epoch: int) -> bool:
-    """Return whether an epoch's entry is archived; errors raise, unlike those of `exists`."""
+    """Return whether an epoch's entry is archived; errors raise, which `exists` may hide."""
     try:
         environment.size(archive_path(epoch))
     except FileNotFoundError:

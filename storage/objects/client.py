@@ -1,7 +1,8 @@
 """The requests to a bucket: each method is one request, repeated until its answer is clear.
 
 obstore repeats a request after a refused connection or an answer of 5xx or 429, with growing,
-random pauses. What it gives up is repeated here a few times if repeating is harmless.
+random pauses. What it gives up is repeated here a few times if repeating is harmless. It repeats no
+create-only put: it would report its own first success as an object that exists.
 
 Promises: a create-only put that is not answered clearly is decided by reading the object back; the
 errors are relstate's own, name the object and contain no credentials; FileNotFoundError and
@@ -23,11 +24,11 @@ from obstore import exceptions
 
 from ..errors import FilesystemError, UnknownOutcomeError
 from ..location import Location
-from .connection import describe
+from .connection import connect, connect_once, describe, repeats
 
 _T = TypeVar("_T")
 _ATTEMPTS = 4
-_FIRST_PAUSE = 0.1
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 # After these a request has certainly not been carried out, and repeating it does not help.
 _REFUSALS = (
     exceptions.PermissionDeniedError,
@@ -49,9 +50,11 @@ class ObjectStatus:
 class ObjectClient:
     """The objects of one bucket by their whole keys. Safe between threads, not across ``fork``."""
 
-    def __init__(self, bucket: Any, location: Location) -> None:
-        """``bucket``: a store of obstore; ``location``: for messages, and what to hide in them."""
-        self._bucket = bucket
+    def __init__(self, location: Location) -> None:
+        """``location``: in the bucket, with its options. OptionError."""
+        self._bucket: Any = connect(location)
+        self._bucket_once: Any = connect_once(location)
+        self._repeats = repeats(location.storage_options)
         scheme, name, _ = location.parts()
         self._root = f"{scheme}://{name}"
         self._options: Mapping[str, str] = location.storage_options
@@ -104,11 +107,14 @@ class ObjectClient:
         """
         is_clear = True
         message = ""
-        for attempt in range(_ATTEMPTS):
+        deadline = time.monotonic() + self._repeats.seconds
+        for attempt in range(self._repeats.count + 1):
             if attempt:
+                if time.monotonic() > deadline:
+                    break
                 _pause(attempt)
             try:
-                obstore.put(self._bucket, key, data, mode="create", use_multipart=False)
+                obstore.put(self._bucket_once, key, data, mode="create", use_multipart=False)
                 return
             except exceptions.AlreadyExistsError:
                 if is_clear:
@@ -167,4 +173,4 @@ class ObjectClient:
 
 
 def _pause(attempt: int) -> None:
-    time.sleep(_FIRST_PAUSE * 2**attempt * random.uniform(0.5, 1))
+    time.sleep(min(_FIRST_PAUSE * 2**attempt, _LONGEST_PAUSE) * random.uniform(0.5, 1))

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -47,8 +48,28 @@ _QUERY = re.compile(r"\?[^\s\"')]*")
 _memory: dict[str, Any] = {}
 
 
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """How often a failed request is repeated, and for how many seconds."""
+
+    count: int
+    seconds: int
+
+
 def connect(location: Location) -> Any:
-    """Return obstore's client of the bucket that a location is in. OptionError."""
+    """Return obstore's client of the bucket that a location is in. OptionError.
+
+    It repeats a request that fails, as the options say.
+    """
+    return _connect(location, repeats(location.storage_options))
+
+
+def connect_once(location: Location) -> Any:
+    """Return obstore's client of a location's bucket that repeats no request. OptionError."""
+    return _connect(location, Repeats(0, 0))
+
+
+def _connect(location: Location, limits: Repeats) -> Any:
     try:
         import obstore.store
     except ImportError:
@@ -71,7 +92,7 @@ def connect(location: Location) -> Any:
             bucket,
             config=config,
             client_options=client,
-            retry_config=_retry_config(location.storage_options),
+            retry_config=_retry_config(limits),
         )
     except Exception as error:
         message = describe(error, location.storage_options)
@@ -91,10 +112,18 @@ def split_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str,
     return config, client
 
 
-def _retry_config(options: Mapping[str, str]) -> dict[str, Any]:
+def repeats(options: Mapping[str, str]) -> Repeats:
+    """Return how often and how long the options let a failed request be repeated. OptionError."""
+    return Repeats(
+        int_option(options, "max_retries", _RETRIES),
+        int_option(options, "retry_seconds", _RETRY_SECONDS),
+    )
+
+
+def _retry_config(limits: Repeats) -> dict[str, Any]:
     return {
-        "max_retries": int_option(options, "max_retries", _RETRIES),
-        "retry_timeout": timedelta(seconds=int_option(options, "retry_seconds", _RETRY_SECONDS)),
+        "max_retries": limits.count,
+        "retry_timeout": timedelta(seconds=limits.seconds),
         "backoff": {
             "init_backoff": timedelta(milliseconds=50),
             "max_backoff": timedelta(seconds=5),

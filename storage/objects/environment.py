@@ -27,7 +27,6 @@ from ..location import Location
 from ..paths import SEGMENTS
 from .cache import Cache, Lease, cache_of
 from .client import ObjectClient, ObjectStatus
-from .connection import connect
 from .packing import HEADER_BYTES, packed, packed_size, unpacked
 
 _T = TypeVar("_T")
@@ -101,7 +100,7 @@ class ObjectEnvironment:
     def of(cls, location: Location) -> ObjectEnvironment:
         """Return the environment of the store at a location. OptionError."""
         options = location.storage_options
-        return cls(location, ObjectClient(connect(location), location), cache_of(options))
+        return cls(location, ObjectClient(location), cache_of(options))
 
     def location(self, name: str) -> str:
         """Return the URI of ``name``; of the store, with its options."""

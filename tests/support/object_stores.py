@@ -20,7 +20,6 @@ from pathlib import Path
 from relstate.storage.location import Location
 from relstate.storage.objects.cache import Cache
 from relstate.storage.objects.client import ObjectClient, ObjectStatus
-from relstate.storage.objects.connection import connect
 from relstate.storage.objects.environment import ObjectEnvironment
 
 SECRET = "s3cr3t-of-the-tests"
@@ -30,7 +29,7 @@ class CountingClient(ObjectClient):
     """A client that remembers its requests, as pairs of a method and a key."""
 
     def __init__(self, location: Location) -> None:
-        super().__init__(connect(location), location)
+        super().__init__(location)
         self.requests: list[tuple[str, str]] = []
 
     def get(self, key: str) -> bytes:

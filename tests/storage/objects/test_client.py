@@ -1,0 +1,126 @@
+"""Requests to a bucket whose answers are wrong, late or missing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from relstate.storage.errors import FilesystemError, UnknownOutcomeError
+from relstate.storage.location import Location
+from relstate.storage.objects.client import ObjectClient
+from relstate.storage.objects.environment import ObjectEnvironment
+from support.object_stores import s3_options
+
+Answer = Callable[[str, dict[str, bytes], str, bytes], int]
+
+
+@contextmanager
+def server(answer: Answer) -> Iterator[str]:
+    """Run a server of a bucket; yield its endpoint.
+
+    ``answer``: of a method, the objects, a path and a body returns the status.
+    """
+    objects: dict[str, bytes] = {}
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _serve(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            status = answer(self.command, objects, self.path, body)
+            content = objects.get(self.path, b"") if status == 200 else b""
+            self.send_response_only(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.send_header("ETag", '"1"')
+            self.send_header("Last-Modified", "Thu, 01 Jan 2026 12:00:00 GMT")
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(content)
+
+        do_GET = do_PUT = do_HEAD = _serve  # noqa: N815
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    http.daemon_threads = True
+    thread = threading.Thread(target=http.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{http.server_address[1]}"
+    finally:
+        http.shutdown()
+        http.server_close()
+        thread.join()
+
+
+def location_at(endpoint: str, cache: Path, **options: str) -> Location:
+    """Return a location on a server."""
+    return Location("s3://shop/x", s3_options(endpoint, cache, **options))
+
+
+def answered(objects: dict[str, bytes], method: str, path: str, body: bytes) -> int:
+    """Return the status of a request that a sound server carries out."""
+    if method == "PUT":
+        if path in objects:
+            return 412
+        objects[path] = body
+        return 201
+    return 200 if path in objects else 404
+
+
+def test_a_create_that_succeeded_without_saying_so_is_no_rival(tmp_path: Path) -> None:
+    """The object is there, and it is this one's."""
+    puts: list[str] = []
+
+    def answer(method: str, objects: dict[str, bytes], path: str, body: bytes) -> int:
+        status = answered(objects, method, path, body)
+        puts.extend([path] if method == "PUT" else [])
+        return 500 if method == "PUT" and len(puts) == 1 else status
+
+    with server(answer) as endpoint:
+        client = ObjectClient(location_at(endpoint, tmp_path))
+        client.put_new("x/a", b"mine")
+        assert len(puts) == 1
+        with pytest.raises(FileExistsError):
+            client.put_new("x/a", b"another")
+
+
+def test_a_create_is_repeated_while_the_server_is_busy(tmp_path: Path) -> None:
+    """As often as the options say; if it was never answered, its outcome is unknown."""
+    puts: list[str] = []
+    busy = 2
+
+    def answer(method: str, objects: dict[str, bytes], path: str, body: bytes) -> int:
+        if method == "PUT":
+            puts.append(path)
+            if len(puts) <= busy:
+                return 503
+        return answered(objects, method, path, body)
+
+    with server(answer) as endpoint:
+        client = ObjectClient(location_at(endpoint, tmp_path, max_retries="2"))
+        client.put_new("x/a", b"mine")
+        assert client.get("x/a") == b"mine"
+        assert len(puts) == 3
+
+        puts.clear()
+        client = ObjectClient(location_at(endpoint, tmp_path, max_retries="1"))
+        with pytest.raises(UnknownOutcomeError, match="s3://shop/x/b"):
+            client.put_new("x/b", b"mine")
+        assert len(puts) == 2
+
+
+def test_a_look_that_fails_is_not_a_missing_object(tmp_path: Path) -> None:
+    """A reader that took an error for an answer would miss an epoch."""
+    with server(lambda *_: 403) as endpoint:
+        environment = ObjectEnvironment.of(location_at(endpoint, tmp_path))
+        with pytest.raises(FilesystemError):
+            environment.exists("a")
+        with pytest.raises(FilesystemError):
+            environment.exists("")
