@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import obstore
 from obstore import exceptions
@@ -45,6 +45,31 @@ class ObjectStatus:
 
     size: int
     modified: int
+
+
+class Client(Protocol):
+    """The requests to a bucket, each of which is repeated where that is harmless."""
+
+    def get(self, key: str) -> bytes:
+        """Return an object's content."""
+
+    def get_start(self, key: str, size: int) -> tuple[bytes, int]:
+        """Return the first bytes of an object, and its whole size."""
+
+    def head(self, key: str) -> ObjectStatus:
+        """Return the status of an object."""
+
+    def list(self, folder: str) -> list[str]:
+        """Return the names in a folder."""
+
+    def delete(self, key: str) -> None:
+        """Delete an object."""
+
+    def put(self, key: str, data: bytes | memoryview) -> None:
+        """Create or replace an object."""
+
+    def put_new(self, key: str, data: bytes) -> None:
+        """Create an object."""
 
 
 class ObjectClient:

@@ -10,11 +10,10 @@ Does not know: what the files mean, except which folder has the segments.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import xxhash
@@ -26,38 +25,14 @@ from ..errors import CorruptionError, FilesystemError, RelstateError
 from ..location import Location
 from ..paths import SEGMENTS
 from .cache import Cache, Lease, cache_of
-from .client import ObjectClient, ObjectStatus
+from .client import Client, ObjectClient
 from .packing import HEADER_BYTES, packed, packed_size, unpacked
+from .server import Server
 
 _T = TypeVar("_T")
 # So many requests of one call are under way at the same time, and so many transfers of segments,
 # each of which takes twice a segment's memory.
 _REQUESTS_AT_ONCE, _TRANSFERS_AT_ONCE = 32, 8
-
-
-class Client(Protocol):
-    """The requests to a bucket, as `ObjectClient` describes them."""
-
-    def get(self, key: str) -> bytes:
-        """Return an object's content."""
-
-    def get_start(self, key: str, size: int) -> tuple[bytes, int]:
-        """Return the first bytes of an object, and its whole size."""
-
-    def head(self, key: str) -> ObjectStatus:
-        """Return the status of an object."""
-
-    def list(self, folder: str) -> list[str]:
-        """Return the names in a folder."""
-
-    def delete(self, key: str) -> None:
-        """Delete an object."""
-
-    def put(self, key: str, data: bytes | memoryview) -> None:
-        """Create or replace an object."""
-
-    def put_new(self, key: str, data: bytes) -> None:
-        """Create an object."""
 
 
 class ObjectEnvironment:
@@ -92,9 +67,10 @@ class ObjectEnvironment:
         # Segments that were written here and are not yet uploaded, and the sizes of those that are.
         self._pending: dict[str, Lease] = {}
         self._uploaded: dict[str, int] = {}
-        # How far the clock of the bucket is ahead, once it is known to refuse a second creation.
-        self._clock_lead: int | None = None
-        self._lock = threading.Lock()
+        # A name that a vacant prefix may have: see Log.create.
+        self._server = Server(
+            client, self._clock, self.root, lambda: self._key(f".probe-{self.random_id()}")
+        )
 
     @classmethod
     def of(cls, location: Location) -> ObjectEnvironment:
@@ -233,7 +209,7 @@ class ObjectEnvironment:
 
     def make_folders(self, folders: Sequence[str]) -> None:
         """Check the server: a bucket has no folders. FilesystemError as of `put_if_absent`."""
-        self._check_server()
+        self._server.check()
 
     def put_if_absent(
         self, name: str, data: bytes, time: int | None = None, after: Sequence[str] = ()
@@ -243,42 +219,11 @@ class ObjectEnvironment:
         Raises what `Environment.put_if_absent` does; FilesystemError also if the server does not
         refuse to create an object twice.
         """
-        lead = self._check_server()
+        self._server.check()
         if time is not None:
-            path = self.location(name)
-            check_clock(path, time, self.now() + lead, "the bucket's clock")
+            check_clock(self.location(name), time, self._server.now(time), "the bucket's clock")
         self.publish_all(after)
         self._client.put_new(self._key(name), data)
-
-    def _check_server(self) -> int:
-        """Return how far the bucket's clock is ahead, in microseconds.
-
-        FilesystemError if the server does not refuse to create an object twice.
-        """
-        with self._lock:
-            if self._clock_lead is None:
-                self._clock_lead = self._probe()
-            return self._clock_lead
-
-    def _probe(self) -> int:
-        # A name that a vacant prefix may have: see Log.create.
-        key = self._key(f".probe-{self.random_id()}")
-        try:
-            with suppress(FileExistsError):  # by an earlier attempt of the same request
-                self._client.put_new(key, b"1")
-            now = self.now()
-            try:
-                self._client.put_new(key, b"2")
-            except FileExistsError:
-                return self._client.head(key).modified - now
-        finally:
-            with suppress(FilesystemError):
-                self._client.delete(key)
-        raise FilesystemError(
-            f"{self.root}: this server creates an object although there is one of its name (it "
-            "ignores If-None-Match), and without that a commit is not atomic: use a server or a "
-            "version of it that has conditional writes"
-        )
 
     def write(self, name: str, parts: Iterable[Content]) -> None:
         """Write a segment to this machine's disk; `publish` uploads it."""

@@ -17,6 +17,7 @@ from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from relstate.storage.environment import Clock
 from relstate.storage.location import Location
 from relstate.storage.objects.cache import Cache
 from relstate.storage.objects.client import ObjectClient, ObjectStatus
@@ -64,10 +65,16 @@ class CountingClient(ObjectClient):
 class CountedStore(ObjectEnvironment):
     """The environment of a store in memory, which counts its requests."""
 
-    def __init__(self, uri: str, cache: str | os.PathLike[str], capacity: int = 1 << 30) -> None:
+    def __init__(
+        self,
+        uri: str,
+        cache: str | os.PathLike[str],
+        capacity: int = 1 << 30,
+        clock: Clock | None = None,
+    ) -> None:
         location = Location(uri)
         self.client = CountingClient(location)
-        super().__init__(location, self.client, Cache(os.fspath(cache), capacity))
+        super().__init__(location, self.client, Cache(os.fspath(cache), capacity), clock)
 
     def taken(self) -> list[tuple[str, str]]:
         """Return the requests since the last call."""

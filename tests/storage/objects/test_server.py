@@ -1,0 +1,70 @@
+"""The clock of a bucket judges commits, whatever happens to the clock of this machine."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pytest
+
+from relstate.storage import Store
+from relstate.storage.errors import ClockError
+from relstate.storage.objects.client import ObjectStatus
+from support.clock import ManualClock
+from support.object_stores import CountedStore
+from support.stores import contents, upsert
+
+HOUR = 3600
+
+
+class Dated(CountedStore):
+    """A store in memory whose objects are dated by a clock of the server's own."""
+
+    def __init__(self, cache: Path, clock: ManualClock, server: ManualClock) -> None:
+        super().__init__(f"memory://{uuid.uuid4().hex}/shop", cache, clock=clock)
+        head = self.client.head
+
+        def dated(key: str) -> ObjectStatus:
+            return ObjectStatus(head(key).size, server.now())
+
+        self.client.head = dated  # type: ignore[method-assign]
+
+    def probes(self) -> int:
+        """Return how often the server was tried since the last call."""
+        requests = self.taken()
+        return sum(kind == "delete" and "probe" in name for kind, name in requests)
+
+
+def test_a_clock_that_jumps_after_the_first_commit_is_noticed(tmp_path: Path) -> None:
+    """The commit is refused as long as the clock is wrong, and nothing of it is in the store."""
+    clock, server = ManualClock(), ManualClock()
+    store = Store.create("", environment=Dated(tmp_path, clock, server))
+    store.create_table("t", "id BIGINT, v STRING", primary_key=["id"])
+    for passing in (clock, server):
+        passing.advance(HOUR)
+    upsert(store, "t", [(1, "x")])
+
+    clock.suspend(HOUR)  # the wall clock alone: somebody set it
+    with pytest.raises(ClockError, match="3600 s ahead of the bucket's clock"):
+        upsert(store, "t", [(2, "x")])
+    clock.set_back(HOUR)
+    upsert(store, "t", [(3, "x")])
+
+    assert [row[0] for row in contents(store, "t")] == [1, 3]
+
+
+def test_a_suspended_machine_goes_on_writing(tmp_path: Path) -> None:
+    """Its monotonic clock is behind: the server's is looked at again, once."""
+    clock, server = ManualClock(), ManualClock()
+    environment = Dated(tmp_path, clock, server)
+    store = Store.create("", environment=environment)
+    store.create_table("t", "id BIGINT, v STRING", primary_key=["id"])
+    assert environment.probes() == 1
+
+    clock.suspend(HOUR)
+    server.suspend(HOUR)
+    for key in range(3):
+        upsert(store, "t", [(key, "x")])
+
+    assert environment.probes() == 1
+    assert len(contents(store, "t")) == 3
