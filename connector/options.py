@@ -4,9 +4,10 @@
              partialAggregate rowLimit numPartitions
     feed     path table readChangeFeed startingVersion startingTimestamp startingBoundInclusive
              endingVersion endingTimestamp endingBoundInclusive deduplicationMode computeUpdates
-             columns timeZone numPartitions
+             changeFormat tombstonesOnDelete columns timeZone numPartitions
     follow   path table readChangeFeed startingVersion startingTimestamp startingBoundInclusive
-             deduplicationMode computeUpdates columns timeZone numPartitions maxEpochsPerTrigger
+             deduplicationMode computeUpdates changeFormat tombstonesOnDelete columns timeZone
+             numPartitions maxEpochsPerTrigger
     write    path table patch opColumn clustered ttl ttlColumn mergeSchema txnAppId txnVersion
     stream   path table patch opColumn clustered ttl ttlColumn mergeSchema txnAppId
 
@@ -37,6 +38,7 @@ FOLLOWS_LATEST = "followsLatest"
 PARTIAL_AGGREGATE = "partialAggregate"
 ROW_LIMIT = "rowLimit"
 EXPIRY_PATHS = "expiryPaths"
+CHANGE_FORMATS = ("debezium", "json")
 # Options of the object store that the path is in have this prefix.
 _STORAGE = "storage."
 
@@ -93,6 +95,8 @@ class FeedOptions:
     ``deduplication`` is one of `storage.DEDUPLICATIONS`;
     ``update_images``: an update is two rows, the row before it and the one after it.
     ``epochs_per_trigger``: how many epochs with changes a micro-batch takes at most, None for all.
+    ``change_format``: one of `CHANGE_FORMATS` if the changes are read as messages, else None;
+    ``tombstones``: a message without a value follows Debezium's event of a delete.
     """
 
     path: str
@@ -105,6 +109,8 @@ class FeedOptions:
     columns: tuple[str, ...] | None
     partitions: int | None
     epochs_per_trigger: int | None
+    change_format: str | None = None
+    tombstones: bool = True
 
     @property
     def has_start(self) -> bool:
@@ -190,9 +196,8 @@ def is_feed(options: Mapping[str, str]) -> bool:
 def feed_options(options: Mapping[str, str]) -> FeedOptions:
     """Return the options of a change feed read as a batch. Errors: as `read_options`."""
     operation = "a batch read of a change feed"
-    return _feed_options(
-        _parse_options(options, _FEED, operation, _check_time_zone, _check_range, _check_start)
-    )
+    checks = (_check_time_zone, _check_range, _check_start, _check_format)
+    return _feed_options(_parse_options(options, _FEED, operation, *checks))
 
 
 def feed_stream_options(options: Mapping[str, str]) -> FeedOptions:
@@ -203,15 +208,15 @@ def feed_stream_options(options: Mapping[str, str]) -> FeedOptions:
             "have no order in which a stream could read them"
         )
     operation = "a streaming read of a change feed"
-    return _feed_options(
-        _parse_options(options, _FOLLOW, operation, _check_time_zone, _check_range)
-    )
+    checks = (_check_time_zone, _check_range, _check_format)
+    return _feed_options(_parse_options(options, _FOLLOW, operation, *checks))
 
 
 def any_feed_options(options: Mapping[str, str]) -> FeedOptions:
     """Return the options of a feed that may be read as a batch or as a stream."""
+    operation = "a read of a change feed"
     return _feed_options(
-        _parse_options(options, _FEED | _FOLLOW, "a read of a change feed", _check_time_zone)
+        _parse_options(options, _FEED | _FOLLOW, operation, _check_time_zone, _check_format)
     )
 
 
@@ -236,6 +241,8 @@ def _feed_options(values: Mapping[str, Any]) -> FeedOptions:
         columns=values.get("columns"),
         partitions=values.get("numPartitions"),
         epochs_per_trigger=values.get("maxEpochsPerTrigger"),
+        change_format=values.get("changeFormat"),
+        tombstones=values.get("tombstonesOnDelete", True),
     )
 
 
@@ -372,6 +379,17 @@ def _check_range(values: Mapping[str, Any]) -> str | None:
     return None
 
 
+def _check_format(values: Mapping[str, Any]) -> str | None:
+    if "tombstonesOnDelete" in values and values.get("changeFormat") != "debezium":
+        return "option 'tombstonesOnDelete' needs 'changeFormat' = 'debezium'"
+    if "changeFormat" in values and not values.get("computeUpdates", True):
+        return (
+            "option 'changeFormat' reads an update as one message: leave out option "
+            "'computeUpdates'"
+        )
+    return None
+
+
 def _check_operation(values: Mapping[str, Any]) -> str | None:
     if "opColumn" not in values and "clustered" in values:
         return "option 'clustered' is about the rows of 'opColumn'; give that too"
@@ -430,6 +448,13 @@ def _deduplication(text: str) -> str:
             "'dropCarryovers' gives the changes of every commit"
         )
     raise ValueError(f"it must be {' or '.join(map(repr, DEDUPLICATIONS))}")
+
+
+def _change_format(text: str) -> str:
+    name = text.strip().lower()
+    if name not in CHANGE_FORMATS:
+        raise ValueError(f"it must be {' or '.join(map(repr, CHANGE_FORMATS))}")
+    return name
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -514,6 +539,8 @@ _CHANGES = _TABLE | {
     "startingBoundInclusive": _boolean,
     "deduplicationMode": _deduplication,
     "computeUpdates": _boolean,
+    "changeFormat": _change_format,
+    "tombstonesOnDelete": _boolean,
     "columns": _names,
     "timeZone": _text,
     "numPartitions": _whole_number(1, MAX_PARTITIONS),

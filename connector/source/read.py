@@ -58,6 +58,8 @@ from relstate.storage import (
     feed_fields,
 )
 
+from .change_events import EventPlan, check_event_schema, event_columns, feed_schema_of
+
 # What the driver reads by itself at most, in stored bytes: a task costs more than reading them.
 DRIVER_BYTES = 8 << 20
 # Bytes to examine per partition by default: a task of Spark costs as much as reading 1 MiB.
@@ -65,7 +67,8 @@ PARTITION_BYTES = 32 << 20
 # So many keys, looked up singly, make a partition.
 PARTITION_POINTS = 4096
 
-Plan: TypeAlias = ReadPlan | AggregatePlan | LimitedPlan | FeedPlan | FeedSnapshot
+ChangePlan: TypeAlias = FeedPlan | FeedSnapshot | EventPlan
+Plan: TypeAlias = ReadPlan | AggregatePlan | LimitedPlan | ChangePlan
 
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -217,7 +220,8 @@ def _feed_schema(options: FeedOptions) -> StructType:
     """Return the schema of a feed with these options."""
     with Store.open(options.path) as store:
         schema = _schema_at(store, options.table, _last_epoch(store, options.end))
-    return struct_of(feed_fields(schema, options.columns))
+    messages = feed_schema_of(options, schema)
+    return struct_of(feed_fields(schema, options.columns)) if messages is None else messages
 
 
 def _plan_feed_reader(options: FeedOptions, schema: StructType) -> TableReader:
@@ -231,7 +235,12 @@ def _plan_feed_reader(options: FeedOptions, schema: StructType) -> TableReader:
         names = checked_names(_schema_at(store, options.table, last), options, schema)
         plan = feed_plan(store, options, first, last, names)
     partitions = options.partitions or default_partitions(plan)
-    return TableReader(plan, partitions, arrow_schema_of(schema))
+    return TableReader(in_format(plan, options), partitions, arrow_schema_of(schema))
+
+
+def in_format(plan: FeedPlan | FeedSnapshot, options: FeedOptions) -> ChangePlan:
+    """Return a feed as rows, or as the messages that options ask for."""
+    return plan if options.change_format is None else EventPlan.of(plan, options)
 
 
 def feed_plan(
@@ -249,13 +258,19 @@ def feed_plan(
 
 
 def checked_names(table: TableSchema, options: FeedOptions, schema: StructType) -> tuple[str, ...]:
-    """Return the names of the columns of ``schema``. Errors if a feed of the table lacks one."""
+    """Return the names of the feed's columns that a read of ``schema`` needs.
+
+    SchemaMismatchError if a feed of the table lacks one.
+    """
+    if options.change_format is not None:
+        check_event_schema(schema)
+        return event_columns(options, table)
     names = tuple(field.name for field in check_feed_readable(table, schema))
     _check_columns(options.columns, names)
     return names
 
 
-def default_partitions(plan: FeedPlan | FeedSnapshot) -> int:
+def default_partitions(plan: ChangePlan) -> int:
     """Return how many tasks read a plan by default."""
     return max(1, -(-plan.stored_bytes // PARTITION_BYTES))
 

@@ -34,7 +34,15 @@ from relstate.connector.options import FeedOptions, feed_stream_options
 from relstate.connector.types import arrow_schema_of
 from relstate.storage import FeedPlan, FeedSnapshot, Store, TableDefinition, errors
 
-from .read import batches_of, checked_names, default_partitions, feed_plan, first_epoch
+from .read import (
+    ChangePlan,
+    batches_of,
+    checked_names,
+    default_partitions,
+    feed_plan,
+    first_epoch,
+    in_format,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +113,7 @@ class FeedOffset:
 class PlannedPartition(InputPartition):
     """The part of a micro-batch that one task reads: some vnodes of a plan."""
 
-    plan: FeedPlan | FeedSnapshot
+    plan: ChangePlan
     vnodes: tuple[range, ...]
 
 
@@ -184,7 +192,7 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             first = last.beginning()
         if first == last:
             return []
-        plan = self._plan(first, last)
+        plan = in_format(self._plan(first, last), self._options)
         count = self._options.partitions or default_partitions(plan)
         return [PlannedPartition(plan, vnodes) for vnodes in plan.partitions(count)]
 
@@ -206,7 +214,9 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return FeedOffset.after(table_id, store.epoch)
         if options.has_start:
             epoch = first_epoch(store, options.start)
-            feed_plan(store, options, epoch, store.epoch, self._schema.names)
+            schema = self._definition().schema
+            names = checked_names(schema, options, self._spark_schema)
+            feed_plan(store, options, epoch, store.epoch, names)
             return FeedOffset.after(table_id, epoch - 1)
         return FeedOffset.whole(table_id, store.epoch)
 

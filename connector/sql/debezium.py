@@ -68,11 +68,11 @@ def debezium(
     before. ``_op`` is ``insert``, ``update`` or ``delete``.
 
     ``_sequence`` orders the changes of a key. By default it is a BIGINT: PostgreSQL's
-    ``source.lsn``; MySQL's ``source.file``, ``pos`` and ``row`` in one number; where there is no
-    position ``ts_ms``, the time. ``sequence_by`` names another field of the event, a whole number.
-    Positions that do not fit a BIGINT come as text, for a version column of type STRING, with
-    ``sequence_by='source.commit_lsn'`` (SQL Server, Db2), ``'source.rs_id'`` (Oracle's LogMiner)
-    and ``'source.file'`` (MySQL).
+    ``source.lsn``; MySQL's ``source.file``, ``pos`` and ``row`` in one number; relstate's own
+    ``source.epoch``; where there is no position ``ts_ms``, the time. ``sequence_by`` names another
+    field of the event, a whole number. Positions that do not fit a BIGINT come as text, for a
+    version column of type STRING, with ``sequence_by='source.commit_lsn'`` (SQL Server, Db2),
+    ``'source.rs_id'`` (Oracle's LogMiner) and ``'source.file'`` (MySQL).
 
     Numbers become DATE and TIMESTAMP by the unit that the event's schema gives; without a schema
     only a number of days is taken, for a DATE. An event that cannot be read right fails the query

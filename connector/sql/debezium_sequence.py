@@ -66,6 +66,7 @@ def sequence_column(event: Column, sequence_by: str | None) -> Column:
                 "transaction changes a row twice",
             ).cast("bigint"),
         )
+        .when(_source(event, "epoch").isNotNull(), _whole_number(event, "source.epoch"))
         .otherwise(_whole_number(event, "ts_ms"))
     )
 
