@@ -1,4 +1,4 @@
-"""A store as of one epoch, and the readers of a table at that epoch or at the newest.
+"""A store as of one epoch, and the readers of its tables at that epoch or at the newest.
 
 Promises: a snapshot stays at its epoch. A reader of the newest epoch looks for it at each call, and
 returns the same table object as long as nothing of the table has changed. Snapshots and readers
@@ -8,6 +8,7 @@ Does not know: how epochs come to be.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 
 from .epochs import Epochs
@@ -124,6 +125,45 @@ class LatestReader:
 
     def __reduce__(self) -> tuple[object, tuple[str, str]]:
         return _latest_reader, (self._epochs.path, self._name)
+
+
+class LatestReaders:
+    """The readers of the newest epoch of the tables that were asked for last. Thread-safe.
+
+    What a reader has opened and compiled serves the next caller as well, until a commit: so
+    ``store.table(name).get(key)`` costs little more than ``table.get(key)``.
+    """
+
+    _MOST = 16
+
+    def __init__(self, epochs: Epochs) -> None:
+        self._epochs = epochs
+        self._lock = threading.Lock()
+        self._state: StoreState | None = None
+        self._readers: dict[str, LatestReader] = {}
+
+    def reader(self, name: str) -> LatestReader:
+        """Return the reader of a table. Errors as of `LatestReader`."""
+        state = self._epochs.state
+        with self._lock:
+            if state is not self._state:
+                self._state, self._readers = state, {}
+            known = self._readers.get(name)
+        if known is not None:
+            return known
+        reader = LatestReader(self._epochs, name)
+        reader()
+        with self._lock:
+            if state is self._state:
+                while len(self._readers) >= self._MOST:
+                    del self._readers[next(iter(self._readers))]
+                self._readers[name] = reader
+        return reader
+
+    def clear(self) -> None:
+        """Release what is open."""
+        with self._lock:
+            self._state, self._readers = None, {}
 
 
 def _latest_reader(path: str, name: str) -> LatestReader:

@@ -42,7 +42,7 @@ from .rows import Rows
 from .schema.ddl import parse_type
 from .schema.properties import DEFAULT_TOMBSTONE_RETENTION, EncodingName, Merge
 from .segment.key import Kind
-from .snapshot import LatestReader, Snapshot
+from .snapshot import LatestReaders, Snapshot
 from .table.statetable import StateTable
 from .table.table import Table
 from .view_catalog import ViewCatalog
@@ -61,6 +61,7 @@ class Store:
         self._catalog = Catalog(epochs)
         self._view_catalog = ViewCatalog(epochs)
         self._jobs = Jobs(epochs)
+        self._readers = LatestReaders(epochs)
 
     @classmethod
     def create(
@@ -110,6 +111,7 @@ class Store:
 
         A state table or a scan that has begun still reads what it has open.
         """
+        self._readers.clear()
         self._epochs.close()
 
     def __enter__(self) -> Store:
@@ -169,9 +171,7 @@ class Store:
 
     def table(self, name: str) -> Table:
         """Return a table that follows the latest epoch. TableNotFoundError."""
-        reader = LatestReader(self._epochs, name)
-        reader()
-        return Table(name, reader)
+        return Table(name, self._readers.reader(name))
 
     def create_table(
         self,
@@ -610,6 +610,7 @@ class Store:
         """
         newest, report = vacuum(self._epochs.log, self.state, retention, dry_run=dry_run)
         self._epochs.advance(newest)
+        self._readers.clear()
         return report
 
     def check(

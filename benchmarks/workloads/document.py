@@ -164,7 +164,12 @@ def _cells(bench: Workbench, store: Store, width: int, count: int) -> Iterator[F
     yield figure("entries of a row", "entries", entries, Comparison.TIME)
     stored = Samples((cells.stored_bytes,), (row.stored_bytes,))
     yield figure("bytes of a row", "B", stored, Comparison.TIME)
-    gets = each(lambda name: [store.table(name).get(key) for key in some])
+
+    def get(name: str) -> object:
+        table = store.table(name)
+        return [table.get(key) for key in some]
+
+    gets = each(get)
     yield figure("get", "us", gets.scaled(1e6 / len(some)), Comparison.TIME)
     scans = each(lambda name: sum(rows_.num_rows for rows_ in store.table(name).scan()))
     yield figure("scan", "M rows/s", scans.rates(count / 1e6), Comparison.RATE)

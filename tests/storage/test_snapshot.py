@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from relstate.storage import Store
-from relstate.storage.errors import OptionError, StoreNotFoundError, TableNotFoundError
+from relstate.storage.errors import ClosedError, OptionError, StoreNotFoundError, TableNotFoundError
+from relstate.storage.snapshot import LatestReaders
 from support.stores import contents, upsert
 
 
@@ -80,3 +81,39 @@ def test_an_epoch_is_an_integer(filled: Store, epoch: object) -> None:
         filled.changes("t", epoch)  # type: ignore[arg-type]
 
     assert filled.at(np.int64(3)).epoch == 3  # type: ignore[arg-type]
+
+
+def test_a_table_that_is_asked_for_again_is_open(filled: Store) -> None:
+    """Until a commit; of many tables, those that were asked for last."""
+    readers = LatestReaders(Store.open(filled.path)._epochs)
+    first = readers.reader("t")
+
+    assert readers.reader("t") is first
+    upsert(filled, "t", [(1, "new")])
+    second = readers.reader("t")
+    assert second is not first
+    assert second().get((1,)) == (1, "new")
+
+    names = [f"t{number}" for number in range(LatestReaders._MOST)]
+    for name in names:
+        filled.create_table(name, "k INT", primary_key=["k"])
+    second = readers.reader("t")
+    for name in names:
+        readers.reader(name)
+    assert readers.reader(names[-1]) is readers.reader(names[-1])
+    assert readers.reader("t") is not second
+
+
+def test_a_table_that_was_dropped_is_not_found_again(filled: Store) -> None:
+    """Nor is one of a closed store; a table that took its name is another."""
+    table = filled.table("t")
+    filled.drop_table("t")
+    with pytest.raises(TableNotFoundError, match="'t'"):
+        filled.table("t")
+    filled.create_table("t", "k INT", primary_key=["k"])
+    assert filled.table("t").get(1) is None
+    assert table.get(1) is None
+
+    filled.close()
+    with pytest.raises(ClosedError):
+        filled.table("t")
