@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from .epochs import Epochs
 from .figures.html import tables_html
+from .log.names import lower_name
 from .log.state import StoreState
 from .read_plan import ReadPlan
 from .table.storagetable import StorageTable
@@ -143,12 +144,13 @@ class LatestReaders:
         self._readers: dict[str, LatestReader] = {}
 
     def reader(self, name: str) -> LatestReader:
-        """Return the reader of a table. Errors as of `LatestReader`."""
+        """Return the reader of a table. Errors as of `LatestReader`; TableNameError."""
+        key = lower_name(name)
         state = self._epochs.state
         with self._lock:
             if state is not self._state:
                 self._state, self._readers = state, {}
-            known = self._readers.get(name)
+            known = self._readers.get(key)
         if known is not None:
             return known
         reader = LatestReader(self._epochs, name)
@@ -157,7 +159,7 @@ class LatestReaders:
             if state is self._state:
                 while len(self._readers) >= self._MOST:
                     del self._readers[next(iter(self._readers))]
-                self._readers[name] = reader
+                self._readers[key] = reader
         return reader
 
     def clear(self) -> None:

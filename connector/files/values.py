@@ -21,7 +21,7 @@ from relstate.connector.value_json import example_of, parse_text, parse_value
 from relstate.storage import arrow, cast, errors, types
 
 _SHOWN = 60
-_PARSED_BY_ARROW = (
+_NUMBERS = (
     types.TinyInt
     | types.SmallInt
     | types.Int
@@ -29,23 +29,10 @@ _PARSED_BY_ARROW = (
     | types.Float
     | types.Double
     | types.Decimal
-    | types.Date
-    | types.Timestamp
-    | types.TimestampNtz
 )
+_PARSED_BY_ARROW = _NUMBERS | types.Date | types.Timestamp | types.TimestampNtz
 # What Arrow's own CSV writer writes as `parse_texts` reads it.
-_WRITTEN_BY_ARROW = (
-    types.Boolean
-    | types.TinyInt
-    | types.SmallInt
-    | types.Int
-    | types.BigInt
-    | types.Float
-    | types.Double
-    | types.Decimal
-    | types.String
-    | types.Date
-)
+_WRITTEN_BY_ARROW = _NUMBERS | types.Boolean | types.String | types.Date
 
 
 @dataclass(frozen=True, slots=True)

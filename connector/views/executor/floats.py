@@ -12,6 +12,7 @@ Does not know: what Spark returns for sums (result).
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -74,11 +75,7 @@ class _Floats(Part):
 
     def summed(self, changes: Columns, runs: Runs) -> list[pa.Array]:
         """Return the sums of the pairs, and of the counts."""
-        columns: list[NDArray[Any]] = []
-        for pair in self.pairs(changes):
-            columns += sum_pairs(pair, runs)
-        columns += (runs.totals(count) for count in self.kinds(changes))
-        return list(map(pa.array, columns))
+        return sums_of_runs(self.pairs(changes), self.kinds(changes), runs)
 
     def advance(self, before: Columns, change: Columns) -> list[pa.Array]:
         """Add the change."""
@@ -165,6 +162,17 @@ def finite_masks(values: Doubles) -> tuple[Mask, Mask]:
     finite = np.isfinite(values)
     large = finite & (np.abs(values) >= _LARGE)
     return finite & ~large, large
+
+
+def sums_of_runs(
+    pairs: Iterable[Pair], counts: Iterable[NDArray[np.int64]], runs: Runs
+) -> list[pa.Array]:
+    """Return the sums, over each run, of pairs, high and low, and after them of counts."""
+    columns: list[NDArray[Any]] = []
+    for pair in pairs:
+        columns += sum_pairs(pair, runs)
+    columns += map(runs.totals, counts)
+    return list(map(pa.array, columns))
 
 
 def sum_pairs(pair: Pair, runs: Runs) -> Pair:

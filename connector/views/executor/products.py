@@ -21,7 +21,7 @@ from relstate.storage import types
 from . import doubledouble
 from .deltas import Deltas, Runs
 from .doubledouble import Doubles, Pair
-from .floats import SCALE, finite_masks, pair_of, sum_pairs, to_doubles
+from .floats import SCALE, finite_masks, pair_of, sum_pairs, sums_of_runs, to_doubles
 from .part import Columns, Part, to_counts
 
 PAIR = types.Struct((types.Field("y", types.Double()), types.Field("x", types.Double())))
@@ -65,12 +65,8 @@ class ProductSum(Part):
 
     def summed(self, changes: Columns, runs: Runs) -> list[pa.Array]:
         """Return the sums of the sums, and of the counts."""
-        columns: list[NDArray[Any]] = []
-        for kind in _KINDS:
-            for pair in self.sums(changes, kind):
-                columns += sum_pairs(pair, runs)
-        columns += (runs.totals(count) for count in self.kinds(changes))
-        return list(map(pa.array, columns))
+        pairs = (pair for kind in _KINDS for pair in self.sums(changes, kind))
+        return sums_of_runs(pairs, self.kinds(changes), runs)
 
     def advance(self, before: Columns, change: Columns) -> list[pa.Array]:
         """Add the change."""
