@@ -21,7 +21,6 @@ Does not know: Spark, or whether the store and the table exist. Names match in a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,6 +30,20 @@ from typing import Any, TypeAlias
 from relstate.storage import DEDUPLICATIONS, Location, errors, location_of, parse_instant
 
 from .duration import positive_seconds
+from .option_values import (
+    LATEST,
+    MAX_LONG,
+    Parse,
+    boolean,
+    change_format,
+    column_names,
+    deduplication,
+    instant_text,
+    text_value,
+    version,
+    version_or_latest,
+    whole_number,
+)
 
 MAX_PARTITIONS = 32_768
 # The epoch of a read is named, but only because it was the latest: `db.table` sets it.
@@ -38,15 +51,10 @@ FOLLOWS_LATEST = "followsLatest"
 PARTIAL_AGGREGATE = "partialAggregate"
 ROW_LIMIT = "rowLimit"
 EXPIRY_PATHS = "expiryPaths"
-CHANGE_FORMATS = ("debezium", "json")
 # Options of the object store that the path is in have this prefix.
 _STORAGE = "storage."
 
-_Parse: TypeAlias = Callable[[str], Any]
 _Check: TypeAlias = Callable[[Mapping[str, Any]], str | None]
-
-_DIGITS = re.compile(r"\s*[0-9]{1,19}\s*")
-_NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`,]+?))\s*(?:,|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +195,7 @@ def is_feed(options: Mapping[str, str]) -> bool:
     for key, text in options.items():
         if key.lower() == "readchangefeed":
             try:
-                return _boolean(text)
+                return boolean(text)
             except ValueError as error:
                 raise errors.OptionError(f"option 'readChangeFeed' is {text!r}: {error}") from None
     return False
@@ -221,12 +229,12 @@ def any_feed_options(options: Mapping[str, str]) -> FeedOptions:
 
 
 def _feed_options(values: Mapping[str, Any]) -> FeedOptions:
-    version = values.get("startingVersion")
+    start = values.get("startingVersion")
     return FeedOptions(
         path=values["path"],
         table=values["table"],
         start=Bound(
-            None if version == _LATEST else version,
+            None if start == LATEST else start,
             _time(values, "startingTimestamp"),
             values.get("startingBoundInclusive", True),
         ),
@@ -235,7 +243,7 @@ def _feed_options(values: Mapping[str, Any]) -> FeedOptions:
             _time(values, "endingTimestamp"),
             values.get("endingBoundInclusive", True),
         ),
-        from_latest=version == _LATEST,
+        from_latest=start == LATEST,
         deduplication=values.get("deduplicationMode", DEDUPLICATIONS[0]),
         update_images=values.get("computeUpdates", True),
         columns=values.get("columns"),
@@ -282,7 +290,7 @@ def _write_options(values: Mapping[str, Any]) -> WriteOptions:
 
 
 def _parse_options(
-    options: Mapping[str, str], parsers: Mapping[str, _Parse], operation: str, *checks: _Check
+    options: Mapping[str, str], parsers: Mapping[str, Parse], operation: str, *checks: _Check
 ) -> dict[str, Any]:
     """Return the values of options by name. OptionError names every problem.
 
@@ -318,7 +326,7 @@ def _join_problems(problems: Sequence[str], operation: str) -> str:
     return f"{len(problems)} problems in the options of {operation}: " + "; ".join(problems)
 
 
-def _unknown_option_problem(key: str, parsers: Mapping[str, _Parse], operation: str) -> str:
+def _unknown_option_problem(key: str, parsers: Mapping[str, Parse], operation: str) -> str:
     lowered = key.lower()
     if lowered == "paths":
         return "load() was given several paths; a relstate table is in one store"
@@ -356,7 +364,7 @@ def _check_start(values: Mapping[str, Any]) -> str | None:
             "a batch read of a change feed needs a start: give option 'startingVersion' or "
             "'startingTimestamp'"
         )
-    if values.get("startingVersion") == _LATEST:
+    if values.get("startingVersion") == LATEST:
         return "option 'startingVersion' is 'latest', which is for streams: name an epoch"
     return None
 
@@ -374,7 +382,7 @@ def _check_range(values: Mapping[str, Any]) -> str | None:
         start, end = values.get(f"starting{kind}"), values.get(f"ending{kind}")
         if kind == "Timestamp":
             start, end = _time(values, "startingTimestamp"), _time(values, "endingTimestamp")
-        if start is not None and end is not None and start != _LATEST and end < start:
+        if start is not None and end is not None and start != LATEST and end < start:
             return f"option 'ending{kind}' is before 'starting{kind}'"
     return None
 
@@ -410,147 +418,66 @@ def _check_identity(values: Mapping[str, Any]) -> str | None:
     return None
 
 
-# --- Values -------------------------------------------------------------------------------------
-
-
-def _text(text: str) -> str:
-    if not text.strip():
-        raise ValueError("it must not be empty")
-    return text
-
-
-def _path(text: str) -> Location:
-    """Return the location; Spark's catalog writes a folder as a URI of the scheme ``file``."""
-    return location_of(text)
-
-
-def _instant(text: str) -> str:
-    try:
-        parse_instant(text)
-    except errors.OptionError as error:
-        raise ValueError(str(error)) from None
-    return text
-
-
 def _time(values: Mapping[str, Any], name: str) -> datetime | None:
     """Return the instant that an option names; a local time is in the zone of 'timeZone'."""
     text = values.get(name)
     return None if text is None else parse_instant(text, values.get("timeZone", "UTC"))
 
 
-def _deduplication(text: str) -> str:
-    mode = {mode.lower(): mode for mode in DEDUPLICATIONS}.get(text.strip().lower())
-    if mode is not None:
-        return mode
-    if text.strip().lower() == "none":
-        raise ValueError(
-            "relstate stores rows and finds changes by comparing them, so it has no raw changes; "
-            "'dropCarryovers' gives the changes of every commit"
-        )
-    raise ValueError(f"it must be {' or '.join(map(repr, DEDUPLICATIONS))}")
-
-
-def _change_format(text: str) -> str:
-    name = text.strip().lower()
-    if name not in CHANGE_FORMATS:
-        raise ValueError(f"it must be {' or '.join(map(repr, CHANGE_FORMATS))}")
-    return name
-
-
-def _names(text: str) -> tuple[str, ...]:
-    names: list[str] = []
-    position = 0
-    while position < len(text):
-        match = _NAME.match(text, position)
-        if match is None:
-            raise ValueError("it must be column names, separated by commas")
-        names.append(match[1].replace("``", "`") if match[1] else match[2].strip())
-        position = match.end()
-    if not names or not all(names):
-        raise ValueError("it must be column names, separated by commas")
-    if len({name.lower() for name in names}) != len(names):
-        raise ValueError("it names a column twice")
-    return tuple(names)
-
-
-def _whole_number(minimum: int, maximum: int) -> _Parse:
-    def parse(text: str) -> int:
-        number = int(text) if _DIGITS.fullmatch(text) else minimum - 1
-        if not minimum <= number <= maximum:
-            raise ValueError(f"it must be a whole number from {minimum} to {maximum}")
-        return number
-
-    return parse
-
-
-def _boolean(text: str) -> bool:
-    lowered = text.strip().lower()
-    if lowered not in ("true", "false"):
-        raise ValueError("it must be 'true' or 'false'")
-    return lowered == "true"
-
-
-def _version_or_latest(text: str) -> int | str:
-    return _LATEST if text.strip().lower() == _LATEST else _version(text)
-
-
-_MAX_LONG = 2**63 - 1
-_LATEST = "latest"
 _LOCAL_TIMES = ("where", "timestampAsOf", "expiresBy", "startingTimestamp", "endingTimestamp")
-_version = _whole_number(0, _MAX_LONG)
-_TABLE: dict[str, _Parse] = {"path": _path, "table": _text}
+_TABLE: dict[str, Parse] = {"path": location_of, "table": text_value}
 _REQUIRED = tuple(_TABLE)
 _MISSING = {
     "path": "option 'path', the directory of the store, is missing",
     "table": "option 'table', the name of the table in the store, is missing",
 }
 _READ = _TABLE | {
-    "readChangeFeed": _boolean,
-    "versionAsOf": _version,
-    "timestampAsOf": _instant,
-    "expiresBy": _instant,
-    "columns": _names,
-    "where": _text,
-    "timeZone": _text,
-    "numPartitions": _whole_number(1, MAX_PARTITIONS),
+    "readChangeFeed": boolean,
+    "versionAsOf": version,
+    "timestampAsOf": instant_text,
+    "expiresBy": instant_text,
+    "columns": column_names,
+    "where": text_value,
+    "timeZone": text_value,
+    "numPartitions": whole_number(1, MAX_PARTITIONS),
 }
 # Options that relstate sets on its own reads; they are not documented.
-_INTERNAL: dict[str, _Parse] = {
-    "boundCondition": _text,
-    FOLLOWS_LATEST: _boolean,
-    PARTIAL_AGGREGATE: _text,
-    ROW_LIMIT: _text,
-    EXPIRY_PATHS: _text,
+_INTERNAL: dict[str, Parse] = {
+    "boundCondition": text_value,
+    FOLLOWS_LATEST: boolean,
+    PARTIAL_AGGREGATE: text_value,
+    ROW_LIMIT: text_value,
+    EXPIRY_PATHS: text_value,
 }
 _STREAM = _TABLE | {
-    "patch": _boolean,
-    "opColumn": _text,
-    "clustered": _boolean,
+    "patch": boolean,
+    "opColumn": text_value,
+    "clustered": boolean,
     "ttl": positive_seconds,
-    "ttlColumn": _text,
-    "mergeSchema": _boolean,
-    "txnAppId": _text,
+    "ttlColumn": text_value,
+    "mergeSchema": boolean,
+    "txnAppId": text_value,
 }
-_WRITE = _STREAM | {"txnVersion": _whole_number(0, _MAX_LONG)}
+_WRITE = _STREAM | {"txnVersion": whole_number(0, MAX_LONG)}
 _CHANGES = _TABLE | {
-    "readChangeFeed": _boolean,
-    "startingVersion": _version_or_latest,
-    "startingTimestamp": _instant,
-    "startingBoundInclusive": _boolean,
-    "deduplicationMode": _deduplication,
-    "computeUpdates": _boolean,
-    "changeFormat": _change_format,
-    "tombstonesOnDelete": _boolean,
-    "columns": _names,
-    "timeZone": _text,
-    "numPartitions": _whole_number(1, MAX_PARTITIONS),
+    "readChangeFeed": boolean,
+    "startingVersion": version_or_latest,
+    "startingTimestamp": instant_text,
+    "startingBoundInclusive": boolean,
+    "deduplicationMode": deduplication,
+    "computeUpdates": boolean,
+    "changeFormat": change_format,
+    "tombstonesOnDelete": boolean,
+    "columns": column_names,
+    "timeZone": text_value,
+    "numPartitions": whole_number(1, MAX_PARTITIONS),
 }
 _FEED = _CHANGES | {
-    "endingVersion": _version,
-    "endingTimestamp": _instant,
-    "endingBoundInclusive": _boolean,
+    "endingVersion": version,
+    "endingTimestamp": instant_text,
+    "endingBoundInclusive": boolean,
 }
-_FOLLOW = _CHANGES | {"maxEpochsPerTrigger": _whole_number(1, _MAX_LONG)}
+_FOLLOW = _CHANGES | {"maxEpochsPerTrigger": whole_number(1, MAX_LONG)}
 _ALL_NAMES = tuple(_READ | _FEED | _FOLLOW | _WRITE)
 # Spark adds these to the options of a streaming sink.
 _SET_BY_SPARK = ("queryname", "checkpointlocation")
