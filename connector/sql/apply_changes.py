@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -69,35 +69,23 @@ def make_changelog(
     keys: Sequence[Expression],
     sequence_by: Expression,
     apply_as_deletes: Expression | None,
-    apply_as_truncates: Expression | None,
     column_list: Sequence[Expression] | None,
     except_column_list: Sequence[Expression] | None,
-    stored_as_scd_type: Literal[1, 2, "1", "2"],
 ) -> Changelog:
     """Return the arguments after checking them against the table.
 
     OptionError for an argument that is not supported or does not fit the table, UsageError for a
     table without a primary key, SchemaMismatchError for a column that the source does not have.
     """
-    if str(stored_as_scd_type) != "1":
-        raise errors.OptionError(
-            f"stored_as_scd_type is {stored_as_scd_type!r}; only 1 is offered. The history is in "
-            "the table's change feed and its earlier epochs"
-        )
-    if apply_as_truncates is not None:
-        raise errors.OptionError(
-            "apply_as_truncates is not offered, because a truncate has no position among changes "
-            "that may arrive in any order; run TRUNCATE TABLE"
-        )
     if column_list is not None and except_column_list is not None:
         raise errors.OptionError("give column_list or except_column_list, but not both")
     _check_table(target.definition)
     changelog = Changelog(
-        _names(source, keys),
+        named_by(source, keys),
         sequence_by,
         apply_as_deletes,
-        None if column_list is None else _names(source, column_list),
-        None if except_column_list is None else _names(source, except_column_list),
+        None if column_list is None else named_by(source, column_list),
+        None if except_column_list is None else named_by(source, except_column_list),
     )
     _check_keys(target.definition, changelog.keys)
     _check_columns(source, changelog)
@@ -173,7 +161,7 @@ def changed_rows(target: WriteTarget, changelog: Changelog, source: DataFrame) -
     sequence = _sequence(changelog.sequence_by, versions)
     deletes = f.lit(False)
     if changelog.apply_as_deletes is not None:
-        deletes = f.coalesce(_expression(changelog.apply_as_deletes), f.lit(False))
+        deletes = f.coalesce(as_column(changelog.apply_as_deletes), f.lit(False))
     columns = [f.col(quoted(name)) for name in _stored_columns(schema, changelog, source, versions)]
     operation = f.when(deletes, f.lit("delete")).otherwise(f.lit("update"))
     return source.select(
@@ -221,10 +209,8 @@ def last_changes(target: WriteTarget, changelog: Changelog, source: DataFrame) -
 
 def _sequence(sequence_by: Expression, versions: Sequence[TableColumn]) -> list[Column]:
     """Return the values of the version columns: the sequence, or the fields of a struct."""
-    sequence = _expression(sequence_by)
-    missing = f.raise_error(
-        f.lit(f"\n{errors.__name__}.NullValueError: sequence_by is NULL in a change of a key\n")
-    )
+    sequence = as_column(sequence_by)
+    missing = required("sequence_by")
     if len(versions) == 1:
         return [f.coalesce(sequence.cast(str(versions[0].type)), missing)]
     # The fields are matched by position, whatever their names are.
@@ -299,7 +285,7 @@ def _check_sequence(
 ) -> None:
     """OptionError for a sequence whose order is not that of the version columns."""
     versions = _versions(definition)
-    data_type = source.select(_expression(sequence_by)).schema.fields[0].dataType
+    data_type = source.select(as_column(sequence_by)).schema.fields[0].dataType
     data_types = [data_type]
     if len(versions) > 1:
         count = len(data_type.fields) if isinstance(data_type, StructType) else 1
@@ -325,11 +311,19 @@ def _versions(definition: TableDefinition) -> tuple[TableColumn, ...]:
     return definition.schema.version_columns(definition.properties.version_columns)
 
 
-def _expression(expression: Expression) -> Column:
+def as_column(expression: Expression) -> Column:
+    """Return an expression in SQL, or a Column, as a Column."""
     return f.expr(expression) if isinstance(expression, str) else expression
 
 
-def _names(source: DataFrame, columns: Sequence[Expression]) -> tuple[str, ...]:
+def required(name: str) -> Column:
+    """Return an expression that fails with NullValueError: an argument is NULL in a change."""
+    return f.raise_error(
+        f.lit(f"\n{errors.__name__}.NullValueError: {name} is NULL in a change of a key\n")
+    )
+
+
+def named_by(source: DataFrame, columns: Sequence[Expression]) -> tuple[str, ...]:
     """Return the names of columns that are given by name or as an unqualified ``col``."""
     present = {name.lower() for name in source.columns}
     return tuple(

@@ -32,6 +32,7 @@ from relstate.storage import CompactionReport, Predicate, Store, errors, parse_i
 
 from . import dml_run
 from .apply_changes import ChangeApplier, Expression, make_changelog
+from .apply_history import History, HistoryApplier
 from .check_views import ViewReport, check_views
 from .create_as import TableCreator
 from .create_table import CreateTableAs
@@ -354,6 +355,8 @@ class Database:
         column_list: Sequence[Expression] | None = None,
         except_column_list: Sequence[Expression] | None = None,
         stored_as_scd_type: Literal[1, 2, "1", "2"] = 1,
+        track_history_column_list: Sequence[Expression] | None = None,
+        track_history_except_column_list: Sequence[Expression] | None = None,
         *,
         checkpoint: str | None = None,
         trigger: Mapping[str, Any] | None = None,
@@ -361,29 +364,45 @@ class Database:
         txn_app_id: str | None = None,
         txn_version: int | None = None,
     ) -> StreamingQuery | None:
-        """Apply a source of changes to a table: Spark's AUTO CDC, SCD type 1, with its arguments.
+        """Apply a source of changes to a table: Spark's AUTO CDC with its arguments.
 
         ``keys`` are the table's; ``sequence_by`` (an expression in SQL, or a Column) orders the
         changes of a key, and is stored in the table's version column, which it must have. Rows for
         which ``apply_as_deletes`` is true delete; all others upsert, as the table merges rows.
         ``column_list`` or ``except_column_list``: which columns are stored.
 
+        ``stored_as_scd_type=2`` keeps the history: the target is a materialized view that the first
+        call creates, over a table ``<target>_changes`` of all changes. It has a row for each state
+        of a key, with the sequences ``__START_AT`` and ``__END_AT``. A change begins a new state if
+        it changes a column of ``track_history_column_list`` (by default any column).
+
         A batch is applied when this returns; once, if ``txn_app_id`` and ``txn_version`` identify
         it. A stream needs ``checkpoint``, a folder; its started query is returned, which applies
         every micro-batch once; ``trigger``: the arguments of ``DataStreamWriter.trigger``; Spark
         Connect needs ``txn_app_id``. OptionError, SchemaMismatchError, TableNotFoundError.
         """
+        if apply_as_truncates is not None:
+            raise errors.OptionError(
+                "apply_as_truncates is not offered, because a truncate has no position among "
+                "changes that may arrive in any order; run TRUNCATE TABLE"
+            )
+        tracked = (track_history_column_list, track_history_except_column_list)
+        columns = (column_list, except_column_list)
+        if str(stored_as_scd_type) == "2":
+            history = History.of(source, keys, sequence_by, apply_as_deletes, *columns, *tracked)
+            kept = HistoryApplier.create(self._views, target, history, source, txn_app_id)
+            if source.isStreaming:
+                return kept.start(source, checkpoint, trigger, query_name)
+            kept.run(self._views, source, txn_version)
+            return None
+        if str(stored_as_scd_type) != "1" or any(names is not None for names in tracked):
+            raise errors.OptionError(
+                f"stored_as_scd_type is {stored_as_scd_type!r}; it is 1, or 2 with the history, "
+                "which the lists track_history_… are for"
+            )
         write_target = self._store.jobs.write_target(target)
         changelog = make_changelog(
-            write_target,
-            source,
-            keys,
-            sequence_by,
-            apply_as_deletes,
-            apply_as_truncates,
-            column_list,
-            except_column_list,
-            stored_as_scd_type,
+            write_target, source, keys, sequence_by, apply_as_deletes, *columns
         )
         applier = ChangeApplier(write_target, changelog, txn_app_id)
         if source.isStreaming:

@@ -155,7 +155,8 @@ def test_columns_may_have_any_names(
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
-        ({"stored_as_scd_type": 2}, OptionError, "only 1"),
+        ({"stored_as_scd_type": 3}, OptionError, "it is 1, or 2"),
+        ({"track_history_column_list": ["name"]}, OptionError, "it is 1, or 2"),
         ({"apply_as_truncates": "op = 'T'"}, OptionError, "TRUNCATE TABLE"),
         ({"except_column_list": ["op"]}, OptionError, "not both"),
         ({"column_list": ["id", "nothing"]}, SchemaMismatchError, "no column 'nothing'"),
