@@ -238,31 +238,42 @@ class Log:
         three.
         """
         environment = self.environment
-        now = Moment.of(environment)
-        if not self._listed.is_within(environment.listing_interval, now):
+        monotonic = environment.monotonic()
+        if not self._was_listed(monotonic):
             return state if self._is_newest(state) else self._reload(state)
         watch, version = self._watch, None
-        if now.monotonic >= self._next_version:
+        if monotonic >= self._next_version:
             version = environment.folder_version(LOG)
             if version is not None and version == watch.version and watch.epoch == state.epoch:
                 return state
-            if not self._is_at_rest(version, now.monotonic):
+            if not self._is_at_rest(version, monotonic):
                 version = None
         if watch.epoch != state.epoch:
             watch = _Watch.of(state.epoch)
         # In this order: see "The order of removal".
-        if environment.exists(watch.next_path) or not self._has_own(state, watch, now):
+        if environment.exists(watch.next_path) or not self._has_own(state, watch):
             return self._advance(state)
         # Gets call this: a new watch would cost as much as a look.
         self._watch = watch if watch.version == version else replace(watch, version=version)
         return state
 
-    def _has_own(self, state: StoreState, watch: _Watch, now: Moment) -> bool:
+    def _was_listed(self, monotonic: float) -> bool:
+        """Return whether the folder was listed lately; ``monotonic``: the clock's time now."""
+        environment, interval = self.environment, self.environment.listing_interval
+        if monotonic - self._listed.monotonic >= interval:
+            return False
+        # Gets call this: the other clock is read only where what comes after relies on the time.
+        return not environment.removal_delay or self._listed.is_within(
+            interval, Moment.of(environment)
+        )
+
+    def _has_own(self, state: StoreState, watch: _Watch) -> bool:
         """Return whether a state's own entry is there. See "The delay of removal"."""
-        if self._was_seen(state.commit_id):
-            return True
         if not self.environment.removal_delay:
             return self.environment.exists(watch.own_path)
+        if self._was_seen(state.commit_id):
+            return True
+        now = Moment.of(self.environment)
         if self._contains(state):
             self._seen(state, now)
             return True
