@@ -45,6 +45,12 @@ def create(path: str, retention: int | None, exist_ok: bool, as_json: bool) -> N
     seconds = DEFAULT_RETENTION if retention is None else retention
     with Store.create(path, retention=seconds, exist_ok=exist_ok) as store:
         created = CreatedStore(store.path, store.epoch, store.settings.retention)
+    if retention is not None and created.retention != retention:
+        show_message(
+            f"{created.path} was there already: its epochs stay readable for "
+            f"{duration_text(created.retention)}, which is set when a store is created, not for "
+            f"{duration_text(retention)}"
+        )
     if as_json:
         show_document(created)
     else:

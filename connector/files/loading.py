@@ -80,6 +80,11 @@ def create_from_files(
         raise errors.OptionError("columns cannot be found in standard input: create the table")
     with open_input(files[0].path) as file:
         fields = infer_fields(file, files[0].file_format, files[0].delimiter)
+    if not fields:
+        raise errors.DataError(
+            f"{files[0].path} is empty, so it does not show the columns of a new table: name a "
+            "file with rows first, or create the table by SQL and load without --create"
+        )
     columns = ", ".join(f"{types.quoted(field.name)} {field.type}" for field in fields)
     counted = _Counted(_batches(files, fields, primary_key or (), progress))
     epoch = _create(store, new_table(table, columns, primary_key=primary_key), counted)

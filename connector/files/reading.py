@@ -66,7 +66,8 @@ def infer_fields(
 ) -> tuple[types.Field, ...]:
     """Return the columns that a file has; of CSV and JSON, as its first megabytes show them.
 
-    DataError for a file that is not of the format, or has values of several types in a column.
+    None of an empty file. DataError for a file that is not of the format, or has values of several
+    types in a column.
     """
     try:
         schema = _schema_of(file, file_format, delimiter)
@@ -93,6 +94,9 @@ def _type_of(name: str, values: Sequence[Any]) -> pa.DataType:
 def _schema_of(file: InputFile, file_format: FileFormat, delimiter: str) -> pa.Schema:
     match file_format:
         case FileFormat.CSV:
+            # Arrow does not read a file without a header.
+            if not file.stream.peek(1):
+                return pa.schema([])
             return pa_csv.open_csv(
                 file.stream,
                 pa_csv.ReadOptions(block_size=_BLOCK),

@@ -199,6 +199,10 @@ def test_creating_what_is_there_is_refused(shop: Store, folder: Path) -> None:
         assert "UsageError" in run("load", shop.path, "orders", str(file), *words).errors
     created = run("load", shop.path, "new", "-", "--format", "json", "--create")
     assert "standard input" in created.errors
+    for name in ("empty.csv", "empty.json"):
+        (folder / name).write_bytes(b"")
+        empty = run("load", shop.path, "new", str(folder / name), "--create").errors
+        assert f"{name} is empty, so it does not show the columns" in empty
 
 
 def test_rows_are_chosen_for_an_export(shop: Store, folder: Path) -> None:

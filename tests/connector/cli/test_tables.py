@@ -19,6 +19,10 @@ def test_a_store_is_created(tmp_path: Path) -> None:
     assert "StoreExistsError" in run("create", path).errors
     again = run("create", path, "--exist-ok")
     assert again.output == f"{path}: epoch 1; epochs stay readable for 2 days\n"
+    assert again.errors == ""
+    other = run("create", path, "--exist-ok", "--retention", "7 days")
+    assert "stay readable for 2 days" in other.errors
+    assert "not for 7 days" in other.errors
     missing = run("tables", str(tmp_path / "nowhere")).errors
     assert "relstate create" in missing
 
