@@ -306,7 +306,8 @@ class Filter(Unary):
 class Union(Node):
     """The rows of all inputs, which have fields of the same names and types.
 
-    ``row_key``: the fields that identify a row, among them one that identifies the input.
+    ``row_key``: the fields that identify a row, among them one that identifies the input, unless
+    no two inputs have a row with one key at a time.
     """
 
     operator = "union"
@@ -374,7 +375,9 @@ class Union(Node):
 
 
 def _select(child: Node, names: Collection[str], fields_of: FieldsOf) -> Node:
-    assert isinstance(child, Project), "the field that identifies an input is computed"
+    if not isinstance(child, Project):
+        outputs = tuple(Output(f, types.quoted(f.name), f.name) for f in child.fields)
+        child = Project(child, outputs)
     return child.select(tuple(names), fields_of)
 
 

@@ -30,9 +30,10 @@ from ..plan.node import Names, Node, Order
 from ..plan.stateless import Filter, Output, Project
 from ..plan.topn import UNBOUNDED, Ranking, TopN
 from .analysis import Analysis
+from .clock_conditions import filter_by_clock, split_condition
 from .expressions import SUBQUERY_CALL, unsupported_error
 from .rank_bound import apply_rank_bound
-from .temporal import filter_by_clock, has_clock, split_condition
+from .temporal import has_clock
 
 # Words that Spark does not read as a column name without quotes.
 _RESERVED = """

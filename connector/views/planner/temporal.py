@@ -6,7 +6,7 @@ refresh. So both mean what they mean to Spark, in months of any length and at an
 saving time.
 
 Promises: everything else that reads the present time is refused, with what to write.
-Does not know: how a filter is maintained.
+Does not know: how a filter is maintained, AND, OR and NOT (clock_conditions).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from operator import itemgetter
+from operator import attrgetter
 from typing import TypeAlias
 
 from sqlglot import exp
@@ -22,7 +22,6 @@ from sqlglot import exp
 from relstate.connector.syntax.present_time import time_text
 from relstate.connector.syntax.tree import (
     Tree,
-    as_operand,
     cast_text,
     columns_of,
     parse_expression,
@@ -66,12 +65,32 @@ ComputeFields: TypeAlias = Callable[
 """Returns an operator with expressions, with these titles if any, as fields, and their names."""
 
 
-def filter_by_clock(
+@dataclass(frozen=True, slots=True)
+class MomentBound:
+    """A bound of the moments in a field: the lowest that pass, or the first that do not.
+
+    ``unit``: the microseconds by which one moment is after the one before it.
+    """
+
+    moment: str
+    unit: int
+    bound: ClockBound
+    is_low: bool
+
+    @property
+    def opposite(self) -> MomentBound:
+        """The bound that the other moments are within."""
+        return replace(self, is_low=not self.is_low)
+
+    def of(self, moment: str) -> MomentBound:
+        """Return the bound of another field."""
+        return replace(self, moment=moment)
+
+
+def compare_with_clock(
     analysis: Analysis, compute: ComputeFields, node: Node, conditions: Sequence[Tree]
-) -> Node:
-    """Return the rows for which conditions that read the present time are true."""
-    if not conditions:
-        return node
+) -> tuple[Node, list[list[MomentBound]]]:
+    """Return an operator with the moments that are compared, and the bounds of each condition."""
     comparisons = [_Comparison.of(condition) for condition in conditions]
     node, names = compute(node, [comparison.value for comparison in comparisons], ())
     times = [
@@ -83,10 +102,20 @@ def filter_by_clock(
         for name, time in zip(names, times, strict=True)
     ]
     node, moments = compute(node, values, ["moment"] * len(values))
+    return node, [
+        [
+            MomentBound(moment, time.unit, bound, low)
+            for low, bound in time.bounds(analysis.time_zone)
+        ]
+        for moment, time in zip(moments, times, strict=True)
+    ]
+
+
+def filter_moments(node: Node, bounds: Sequence[MomentBound]) -> Node:
+    """Return the rows within all bounds."""
     # The bounds of one moment one after the other: they are one filter's.
-    for moment, time in sorted(zip(moments, times, strict=True), key=itemgetter(0)):
-        for is_low, bound in time.bounds(analysis.time_zone):
-            node = _with_bound(node, moment, time.unit, bound, is_low=is_low)
+    for bound in sorted(bounds, key=attrgetter("moment")):
+        node = _with_bound(node, bound)
     return node
 
 
@@ -97,15 +126,15 @@ def filter_expired(node: Node, expiry: str) -> Node:
     )
 
 
-def _with_bound(node: Node, moment: str, unit: int, bound: ClockBound, *, is_low: bool) -> Node:
+def _with_bound(node: Node, bound: MomentBound) -> Node:
     """Return the rows within one more bound, by the same filter if it has none on that side."""
-    if isinstance(node, TemporalFilter) and node.moment == moment:
-        if is_low and node.low is None:
-            return replace(node, low=bound)
-        if not is_low and node.high is None:
-            return replace(node, high=bound)
-    low, high = (bound, None) if is_low else (None, bound)
-    return TemporalFilter(node, moment, low, high, unit)
+    if isinstance(node, TemporalFilter) and node.moment == bound.moment:
+        if bound.is_low and node.low is None:
+            return replace(node, low=bound.bound)
+        if not bound.is_low and node.high is None:
+            return replace(node, high=bound.bound)
+    low, high = (bound.bound, None) if bound.is_low else (None, bound.bound)
+    return TemporalFilter(node, bound.moment, low, high, bound.unit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,20 +153,16 @@ class _Comparison:
     def of(cls, condition: Tree) -> _Comparison:
         """Return the comparison that a condition is. UnsupportedStatementError for any other."""
         condition = without_parentheses(condition)
-        if isinstance(condition, exp.Or):
-            raise _clock_error(condition, "write each branch of the OR as a query of a UNION")
-        if isinstance(condition, exp.Not):
-            raise _clock_error(condition, "write the opposite comparison without NOT")
         if type(condition) not in _FLIPPED:
-            raise _clock_error(condition, CLOCK_HINT)
+            raise clock_error(condition, CLOCK_HINT)
         operator = type(condition)
         value, time = map(without_parentheses, (condition.this, condition.expression))
         if has_clock(value):
             value, operator, time = time, _FLIPPED[operator], value
         if has_clock(value) or columns_of(time):
-            raise _clock_error(condition, CLOCK_HINT)
+            raise clock_error(condition, CLOCK_HINT)
         if not all(map(_is_part_of_bound, time.walk())) or sum(map(is_clock, time.walk())) > 1:
-            raise _clock_error(
+            raise clock_error(
                 condition, "add constant intervals to now(), or truncate it by date_trunc, no more"
             )
         return cls(value, operator, time, condition)
@@ -165,7 +190,7 @@ class _Time:
         text = text_of(substituted(comparison.time, _clock_field))
         (own_type,) = analysis.types_of([CLOCK], [text])
         if not isinstance(value_type, _TIMES) or not isinstance(own_type, _TIMES):
-            raise _clock_error(
+            raise clock_error(
                 comparison.condition,
                 f"it compares a {value_type} with a {own_type}: CAST both to TIMESTAMP or DATE",
             )
@@ -217,21 +242,6 @@ def _bound(number: str, margin: int, *, is_after: bool) -> ClockBound:
     return ClockBound(text_of(parse_expression(text)), margin)
 
 
-def split_condition(condition: Tree) -> list[Tree]:
-    """Return conditions that all hold where one does, as far as it compares with the present time.
-
-    ``ts BETWEEN a AND now()`` is ``ts >= a`` and ``ts <= now()``.
-    """
-    between = without_parentheses(condition)
-    if not isinstance(between, exp.Between) or not has_clock(between):
-        return [condition]
-    value, low, high = between.this, between.args["low"], between.args["high"]
-    return [
-        exp.GTE(this=as_operand(value), expression=as_operand(low)),
-        exp.LTE(this=as_operand(value), expression=as_operand(high)),
-    ]
-
-
 def _is_part_of_bound(node: Tree) -> bool:
     return is_clock(node) or isinstance(node, _PARTS) or function_name(node) in _FUNCTIONS
 
@@ -264,5 +274,6 @@ def _is_short(time: Tree) -> bool:
     return is_whole and int(str(number.this)) < most and _is_short(time.this)
 
 
-def _clock_error(condition: Tree, advice: str) -> errors.UnsupportedStatementError:
+def clock_error(condition: Tree, advice: str) -> errors.UnsupportedStatementError:
+    """Return the error about a condition that reads the present time in another way."""
     return unsupported_error("the present time in this condition", advice, condition)
