@@ -46,6 +46,7 @@ DOORS = (
     "storage/disk.py",
     "storage/environment.py",
     "storage/objects/cache.py",
+    "storage/objects/leases.py",
     "storage/objects/client.py",
     "connector/cli/surroundings.py",
     "connector/files/row_file.py",

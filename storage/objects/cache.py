@@ -1,40 +1,41 @@
 """The cache of segments on this machine's disk, which its processes share.
 
-    <folder>/<store>/segments/<name>.lmdb   a copy, or a segment that was written here
-    <folder>/locks/<number>                 held while a copy is made
+    <folder>/<store>/segments/<name>.lmdb          a copy, or a segment that was written here
+    <folder>/<store>/segments/<name>.lmdb.<id>.tmp a copy that is being made
+    <folder>/leases                                the locks (leases.py)
 
 Segments never change, so a copy is never stale. A file's access time, which is set here, is when it
-was last opened; the copies opened longest ago go first. A process holds a shared lock on every file
-that it has open; only a file without one is removed for room.
+was last opened; the copies opened longest ago go first. A process has a lease of every file from
+before it is written or opened until it is closed; only a file without one is removed for room.
 
 Promises: a copy appears whole; of several processes that need one at most one makes it, the others
-wait; the files stay within the capacity, except for those that are open.
+wait; the files stay within the capacity, except for those that are open, and for a part of it that
+each process adds before it looks again.
 Does not know: object stores. The content comes from a function.
 """
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
+import re
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import xxhash
 
-from ..errors import FilesystemError, OptionError, StorageFullError
+from ..errors import OptionError, RelstateError
+from .leases import Lease, disk_errors, leases_of
 
 DEFAULT_BYTES = 8 << 30
 # The default is this share of the disk's free space if that is less.
 _FREE_SHARE = 10
-_LOCKS = 1024
 # Once so much, 1 / _SWEEP_SHARE of the capacity, was added by this process, room is made again.
 _SWEEP_SHARE = 32
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+_TEMPORARY = re.compile(r"\.[0-9-]+\.tmp$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +47,14 @@ class CachedFile:
     used: float
 
 
-class Lease:
-    """Keeps a file in the cache: no process removes it while this object exists."""
-
-    __slots__ = ("_descriptor",)
-
-    def __init__(self, descriptor: int) -> None:
-        """``descriptor``: of the file, with a shared lock on it."""
-        self._descriptor = descriptor
-
-    def __del__(self) -> None:
-        with suppress(OSError):
-            os.close(self._descriptor)
-
-
 class Cache:
     """The cache in one folder. Safe between threads, processes and across ``fork``."""
 
     def __init__(self, folder: str, capacity: int | None = None) -> None:
         """``capacity``: bytes; by default 8 GiB or a tenth of the disk's free space."""
-        self.folder = os.path.abspath(folder)
+        # Without symbolic links: a lease is of a file's name, which must be one in all processes.
+        self.folder = os.path.realpath(folder)
+        self._leases = leases_of(self.folder)
         self._capacity = capacity
         self._unswept: int | None = None
 
@@ -73,48 +62,45 @@ class Cache:
     def capacity(self) -> int:
         """How many bytes the cache takes at most."""
         if self._capacity is None:
-            os.makedirs(self.folder, 0o700, exist_ok=True)
-            free = shutil.disk_usage(self.folder).free + sum(file.size for file in self.files())
-            self._capacity = min(DEFAULT_BYTES, free // _FREE_SHARE)
+            with disk_errors(self.folder):
+                os.makedirs(self.folder, 0o700, exist_ok=True)
+                free = shutil.disk_usage(self.folder).free
+            taken = sum(file.size for file in self.files())
+            self._capacity = min(DEFAULT_BYTES, (free + taken) // _FREE_SHARE)
         return self._capacity
 
     def lease(self, path: str, size: int) -> Lease | None:
-        """Return a lease of a copy; None if there is none of this size."""
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return None
-        lease = Lease(descriptor)
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
-        status = os.fstat(descriptor)
-        # It may have been removed between the opening and the lock.
-        if status.st_nlink == 0 or status.st_size != size:
-            return None
-        with suppress(OSError):
-            os.utime(path, ns=(time.time_ns(), status.st_mtime_ns))
-        return lease
+        """Return a lease of a copy; None if there is none of this size. FilesystemError."""
+        lease = self._leases.take(path)
+        return lease if _is_there(path, size) else None
+
+    def lease_name(self, path: str) -> Lease:
+        """Return a lease of a file that is about to be written. FilesystemError."""
+        return self._leases.take(path)
 
     def fill(self, path: str, size: int, digest: str, fetch: Callable[[], bytes]) -> Lease:
         """Return a lease of a copy, made of what ``fetch`` returns if there is none yet.
 
-        ValueError, and no copy, if the content has another size or hash.
+        ValueError, and no copy, if the content has another size or hash. FilesystemError.
         """
-        while (lease := self.lease(path, size)) is None:
-            with self._filling(path):
-                if (lease := self.lease(path, size)) is not None:
-                    return lease
-                content = fetch()
-                actual = xxhash.xxh3_64_hexdigest(content)
-                if len(content) != size or actual != digest:
-                    raise ValueError(f"{len(content)} bytes of hash {actual}")
-                self.make_room(size)
-                self._store(path, content)
+        lease = self._leases.take(path)
+        if _is_there(path, size):
+            return lease
+        with self._leases.filling(path):
+            if _is_there(path, size):
+                return lease
+            content = fetch()
+            actual = xxhash.xxh3_64_hexdigest(content)
+            if len(content) != size or actual != digest:
+                raise ValueError(f"{len(content)} bytes of hash {actual}")
+            self.make_room(size)
+            self._store(path, content)
         return lease
 
     def _store(self, path: str, content: bytes) -> None:
         temporary = f"{path}.{os.getpid()}-{threading.get_ident()}.tmp"
         try:
-            with _disk_errors(path):
+            with disk_errors(path):
                 os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
                 with open(temporary, "wb") as file:
                     file.write(content)
@@ -123,26 +109,13 @@ class Cache:
             with suppress(OSError):
                 os.unlink(temporary)
 
-    @contextmanager
-    def _filling(self, path: str) -> Iterator[None]:
-        """Exclude other threads and processes that make the same copy."""
-        number = xxhash.xxh3_64_intdigest(path.encode("utf-8", "surrogateescape")) % _LOCKS
-        with _disk_errors(self.folder):
-            os.makedirs(f"{self.folder}/locks", 0o700, exist_ok=True)
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-            descriptor = os.open(f"{self.folder}/locks/{number}", flags, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
-
     def remove(self, path: str) -> bool:
-        """Remove a copy, also one that is open; return whether there was one."""
-        try:
-            os.unlink(path)
-        except FileNotFoundError:
-            return False
+        """Remove a copy, also one that is open; return whether there was one. FilesystemError."""
+        with disk_errors(path):
+            try:
+                os.unlink(path)
+            except FileNotFoundError:
+                return False
         return True
 
     def files(self) -> list[CachedFile]:
@@ -168,10 +141,12 @@ class Cache:
     def make_store(self, name: str, location: str) -> str:
         """Return the folder of a store's files, made if it is missing."""
         folder = f"{self.folder}/{name}"
-        with _disk_errors(folder):
+        path = f"{folder}/location"
+        with disk_errors(folder):
             os.makedirs(f"{folder}/segments", 0o700, exist_ok=True)
-            if not os.path.exists(f"{folder}/location"):
-                self._store(f"{folder}/location", location.encode("utf-8", "surrogateescape"))
+        if not os.path.exists(path):
+            with self._leases.filling(path):
+                self._store(path, location.encode("utf-8", "surrogateescape"))
         return folder
 
     def make_room(self, size: int) -> None:
@@ -193,9 +168,15 @@ class Cache:
         total = sum(file.size for file in files)
         removed = removed_bytes = 0
         for file in files:
-            if total - removed_bytes > most and _remove_unused(file.path):
+            if total - removed_bytes > most and self._remove_unused(file.path):
                 removed, removed_bytes = removed + 1, removed_bytes + file.size
         return removed, removed_bytes
+
+    def _remove_unused(self, path: str) -> bool:
+        """Remove a file that no process has a lease of; return whether it was removed."""
+        with suppress(RelstateError):
+            return self._leases.remove_unused(path, _TEMPORARY.sub("", path))
+        return False
 
 
 def cache_of(options: Mapping[str, str]) -> Cache:
@@ -203,20 +184,18 @@ def cache_of(options: Mapping[str, str]) -> Cache:
     return Cache(cache_folder(options), cache_bytes(options))
 
 
-def _remove_unused(path: str) -> bool:
-    """Remove a file that no process has open; return whether it was removed."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.unlink(path)
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
-    return True
+def _is_there(path: str, size: int) -> bool:
+    """Return whether there is a copy of this size, and note that it is opened now."""
+    with disk_errors(path):
+        try:
+            status = os.stat(path)
+        except FileNotFoundError:
+            return False
+        if status.st_size != size:
+            return False
+        with suppress(OSError):
+            os.utime(path, ns=(time.time_ns(), status.st_mtime_ns))
+        return True
 
 
 def cache_folder(options: Mapping[str, str]) -> str:
@@ -236,15 +215,3 @@ def cache_bytes(options: Mapping[str, str]) -> int | None:
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
         raise OptionError(f"the size of the cache, {text!r}, is not a number of bytes")
     return int(text)
-
-
-@contextmanager
-def _disk_errors(path: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        kind = StorageFullError if error.errno in _FULL else FilesystemError
-        raise kind(
-            f"{path}: the cache of segments cannot be written ({error.strerror}); free space on "
-            "that disk, or name another folder by RELSTATE_CACHE_FOLDER"
-        ) from error

@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 
 from ..disk import Content, FolderVersion
 from ..environment import Clock, LocalEnvironment, SystemClock, check_clock
-from ..errors import CorruptionError, FilesystemError, RelstateError
+from ..errors import CorruptionError, RelstateError
 from ..location import Location
 from ..paths import SEGMENTS
-from .cache import Cache, Lease, cache_of
+from .cache import Cache, cache_of
 from .client import Client, ObjectClient
+from .leases import Lease
 from .packing import HEADER_BYTES, packed, packed_size, unpacked
 from .server import Server
 
@@ -228,16 +229,10 @@ class ObjectEnvironment:
     def write(self, name: str, parts: Iterable[Content]) -> None:
         """Write a segment to this machine's disk; `publish` uploads it."""
         self._make_folder()
+        lease = self._cache.lease_name(self.local_path(name))
         self._files.write(name, parts)
-        size = self._files.size(name)
-        lease = self._cache.lease(self.local_path(name), size)
-        if lease is None:
-            raise FilesystemError(
-                f"{self.local_path(name)}: the file was removed before it was uploaded; is the "
-                "cache too small?"
-            )
         self._pending[name] = lease
-        self._cache.make_room(size)
+        self._cache.make_room(self._files.size(name))
 
     def publish(self, name: str) -> None:
         """Upload a segment that was written here, unless that was done."""
