@@ -13,6 +13,8 @@ Promises: works without Spark. Does not know: Spark.
 """
 
 from . import figures
+from .aggregate import moments
+from .aggregate import value as measured
 from .aggregate.measure import Function as AggregateFunction
 from .aggregate.partial import PartialAggregate, measure_name
 from .aggregate_plan import AggregatePlan
@@ -174,7 +176,9 @@ __all__ = [
     "iso_time",
     "location_of",
     "measure_name",
+    "measured",
     "moment_of",
+    "moments",
     "new_table",
     "next_definition",
     "no_key_error",

@@ -2,6 +2,7 @@
 
 Promises: the text that stands for a call has the call's type and, for whole numbers and decimals,
 its value bit for bit; Spark's own functions add up, so that a sum that overflows is Spark's error.
+The moments of variances are merged in Spark by the formula of its own partial aggregation.
 Does not know: where in a query a call stands.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from sqlglot import exp
 
@@ -20,8 +22,12 @@ from relstate.storage import (
     TableSchema,
     errors,
     measure_name,
+    measured,
+    moments,
     types,
 )
+
+COUNT, MEAN, DEVIATIONS = moments.COUNT, moments.MEAN, moments.DEVIATIONS
 
 _WHOLE = (types.TinyInt, types.SmallInt, types.Int, types.BigInt)
 _FLOATS = (types.Float, types.Double)
@@ -38,21 +44,43 @@ _EXTREMES = {
 # Of other types Spark casts every value, or refuses the call.
 _OF_BOOLEANS = frozenset({"bool_and", "every", "bool_or", "some"})
 COUNT_IF = "count_if"
-_NAMES = frozenset({"count", "sum", "avg", COUNT_IF, *_EXTREMES})
+# By how many less than the values the squared deviations are divided, and whether the result is the
+# root. The names are those of sqlglot.
+_VARIANCES = {
+    "variance_pop": (0, False), "variance": (1, False), "stddev_pop": (0, True),
+    "stddev_samp": (1, True), "stddev": (1, True), "std": (1, True),
+}  # fmt: skip
+_NAMES = frozenset({"count", "sum", "avg", COUNT_IF, *_EXTREMES, *_VARIANCES})
+# Adds the moments ``b`` of some values to those of others, ``a``, as Spark does.
+_MERGE = (
+    f"named_struct('{COUNT}', a.{COUNT} + b.{COUNT}, "
+    f"'{MEAN}', a.{MEAN} + (b.{MEAN} - a.{MEAN}) / (a.{COUNT} + b.{COUNT}) * b.{COUNT}, "
+    f"'{DEVIATIONS}', a.{DEVIATIONS} + b.{DEVIATIONS} + (b.{MEAN} - a.{MEAN}) "
+    f"* ((b.{MEAN} - a.{MEAN}) / (a.{COUNT} + b.{COUNT})) * a.{COUNT} * b.{COUNT})"
+)
+_GREATEST = f"{2**63 - 1}L"
+_NO_MOMENTS = f"CAST(NULL AS STRUCT<{COUNT}: DOUBLE, {MEAN}: DOUBLE, {DEVIATIONS}: DOUBLE>)"
+
+
+_Measure: TypeAlias = tuple[AggregateFunction, measured.Value | None, Predicate | None]
 
 
 @dataclass
 class PartialCalls:
     """The measures that the calls of one SELECT need, each once, and the columns of its groups.
 
-    ``rows``: more than the table has. ``divides_decimals``: whether decimals divide as by default.
+    ``rows``: more than the table has. ``divides_decimals``: whether decimals divide as by default;
+    ``has_null_deviations``: whether the deviation of a sample of one value is NULL, as by default.
     """
 
     schema: TableSchema
     rows: int
     divides_decimals: bool
+    has_null_deviations: bool
     group: list[str] = field(default_factory=list)
-    _measures: list[tuple[AggregateFunction, str, Predicate | None]] = field(default_factory=list)
+    _measures: list[tuple[AggregateFunction, measured.Value | None, Predicate | None]] = field(
+        default_factory=list
+    )
 
     def add_group(self, name: str) -> None:
         """Group by a column too."""
@@ -61,60 +89,70 @@ class PartialCalls:
 
     def aggregate(self) -> PartialAggregate:
         """Return what the tasks add up. UnsupportedTypeError, SchemaError if they cannot."""
-        measures = [(function, column) for function, column, _ in self._measures]
+        measures = [(function, value or "") for function, value, _ in self._measures]
         conditions = [None if where is None else where.condition for _, _, where in self._measures]
         return PartialAggregate.of(self.schema, self.group, measures, conditions)
 
-    def text_of(self, call: Tree, column: str | None, where: Predicate | None) -> str | None:
-        """Return what stands for a call over a column, None for ``*``; None if it is not known.
+    def text_of(
+        self, call: Tree, value: measured.Value | None, where: Predicate | None
+    ) -> str | None:
+        """Return what stands for a call over a value, None for ``*``; None if it is not known.
 
         ``where``: the rows that it is over; None for all.
         """
-        if column is None:
-            rows = self._measure(AggregateFunction.ROWS, "", where)
+        if value is None:
+            rows = self._measure(AggregateFunction.ROWS, None, where)
             return f"coalesce(sum({rows}), 0L)"
         match call:
+            case exp.Count() if value.may_overflow:
+                # Where no operand can be NULL, Spark does not compute it.
+                return None
             case exp.Count():
-                count = self._measure(AggregateFunction.COUNT, column, where)
+                count = self._measure(AggregateFunction.COUNT, value, where)
                 return f"coalesce(sum({count}), 0L)"
             case exp.Sum():
-                return self._sum(column, where)
+                return self._sum(value, where)
             case exp.Avg():
-                return self._average(column, where)
+                return self._average(value, where)
         name = name_of(call)
-        if name not in _EXTREMES or (name in _OF_BOOLEANS and not self._is_boolean(column)):
+        if name in _VARIANCES:
+            return self._variance(value, where, *_VARIANCES[name])
+        if name not in _EXTREMES or (name in _OF_BOOLEANS and not self._is_boolean(value)):
+            return None
+        if value.may_overflow and not isinstance(call, exp.Min | exp.Max):
+            # Which values any_value computes is not known.
             return None
         extreme = _EXTREMES[name]
-        return f"{extreme}({self._measure(extreme, column, where)})"
+        return f"{extreme}({self._measure(extreme, value, where)})"
 
-    def _is_boolean(self, column: str) -> bool:
-        return isinstance(self.schema.column(column).type, types.Boolean)
+    def _is_boolean(self, value: measured.Value) -> bool:
+        return isinstance(value.type, types.Boolean)
 
-    def _sum(self, column: str, where: Predicate | None) -> str:
-        match self.schema.column(column).type:
+    def _sum(self, value: measured.Value, where: Predicate | None) -> str:
+        match value.type:
             case types.Decimal(precision, scale):
-                total = self._decimal_sum(column, where)
+                total = self._decimal_sum(value, where)
                 return f"CAST({total} AS DECIMAL({precision + _SUM_DIGITS}, {scale}))"
-        return f"sum({self._measure(AggregateFunction.SUM, column, where)})"
+        return f"sum({self._measure(AggregateFunction.SUM, value, where)})"
 
-    def _decimal_sum(self, column: str, where: Predicate | None) -> str:
+    def _decimal_sum(self, value: measured.Value, where: Predicate | None) -> str:
         # So few rows that neither the cast nor a sum in a task can overflow.
         if self.rows >= _MOST_ROWS:
             raise errors.UnsupportedTypeError("a sum of decimals over so many rows may overflow")
-        return f"sum({self._measure(AggregateFunction.SUM, column, where)})"
+        return f"sum({self._measure(AggregateFunction.SUM, value, where)})"
 
-    def _average(self, column: str, where: Predicate | None) -> str | None:
-        data_type = self.schema.column(column).type
+    def _average(self, value: measured.Value, where: Predicate | None) -> str | None:
+        data_type = value.type
         if isinstance(data_type, types.Decimal):
-            return self._decimal_average(column, data_type, where)
+            return self._decimal_average(value, data_type, where)
         is_float = isinstance(data_type, _FLOATS)
         function = AggregateFunction.SUM if is_float else AggregateFunction.FLOAT_SUM
-        total = self._measure(function, column, where)
-        count = self._measure(AggregateFunction.COUNT, column, where)
+        total = self._measure(function, value, where)
+        count = self._measure(AggregateFunction.COUNT, value, where)
         return f"(sum({total}) / nullif(sum({count}), 0L))"
 
     def _decimal_average(
-        self, column: str, data_type: types.Decimal, where: Predicate | None
+        self, value: measured.Value, data_type: types.Decimal, where: Predicate | None
     ) -> str | None:
         """Return the quotient in the steps in which Spark computes it.
 
@@ -125,15 +163,45 @@ class PartialCalls:
         precision, scale = data_type.precision, data_type.scale
         if not self.divides_decimals or precision + 2 * digits > _DECIMAL_DIGITS - 6:
             return None
-        total = self._decimal_sum(column, where)
+        total = self._decimal_sum(value, where)
         total = f"CAST({total} AS DECIMAL({precision + digits}, {scale}))"
-        count = f"sum({self._measure(AggregateFunction.COUNT, column, where)})"
+        count = f"sum({self._measure(AggregateFunction.COUNT, value, where)})"
         quotient = f"{total} / CAST(nullif({count}, 0L) AS DECIMAL(20, 0))"
         result = f"DECIMAL({precision + _AVERAGE_DIGITS}, {scale + _AVERAGE_DIGITS})"
         return f"CAST({quotient} AS {result})"
 
-    def _measure(self, function: AggregateFunction, column: str, where: Predicate | None) -> str:
-        measure = (function, column, where)
+    def _variance(
+        self, value: measured.Value, where: Predicate | None, missing: int, is_root: bool
+    ) -> str | None:
+        """Return the squared deviations of all values, divided by how many these are.
+
+        NULL without values, and for the deviation of a sample of one.
+        """
+        if missing and not self.has_null_deviations:
+            return None
+        moments = self._measure(AggregateFunction.MOMENTS, value, where)
+        count = f"nullif(a.{COUNT} - 1D, 0D)" if missing else f"a.{COUNT}"
+        variance = f"a.{DEVIATIONS} / {count}"
+        result = f"sqrt({variance})" if is_root else variance
+        return (
+            f"aggregate(collect_list({moments}), {_NO_MOMENTS}, "
+            f"(a, b) -> if(a IS NULL, b, {_MERGE}), a -> {result})"
+        )
+
+    def _measure(
+        self, function: AggregateFunction, value: measured.Value | None, where: Predicate | None
+    ) -> str:
+        """Return what stands for a measure in a call; where its value overflows, so does that."""
+        name = self._name(function, value, where)
+        if value is None or not value.may_overflow:
+            return name
+        overflows = self._name(AggregateFunction.OVERFLOWS, value, where)
+        return f"if({_GREATEST} + coalesce({overflows}, 0L) > 0L, {name}, NULL)"
+
+    def _name(
+        self, function: AggregateFunction, value: measured.Value | None, where: Predicate | None
+    ) -> str:
+        measure = (function, value, where)
         if measure not in self._measures:
             self._measures.append(measure)
         return measure_name(self._measures.index(measure))

@@ -6,8 +6,9 @@ and everything else of its text stays. That is possible wherever
 
 - its FROM is the table and nothing else, and no part of it is a query;
 - its WHERE, if it has one, is a condition that a read can evaluate as a whole;
-- its calls are known, over columns; what is outside of them names only columns that rows can be
-  grouped by, and has no other functions than some that are known not to aggregate;
+- its calls are known, over columns and values that tasks compute (`measured_value`); what is
+  outside of them names only columns that rows can be grouped by, and has no other functions than
+  some that are known not to aggregate;
 - no other part of the query sees a column that has the text of a call as its name.
 
 Spark groups the partial rows again, by whatever the SELECT says: so ROLLUP, expressions and
@@ -31,9 +32,11 @@ from relstate.storage import (
     ReadPlan,
     TableSchema,
     errors,
+    measured,
     syntax,
 )
 
+from .measured_value import measured_value
 from .partial_calls import (
     COUNT_IF,
     PartialCalls,
@@ -78,10 +81,15 @@ class PushedAggregate:
 
 @dataclass(frozen=True, slots=True)
 class PushRules:
-    """What of the session decides whether an aggregate is pushed."""
+    """What of the session decides whether an aggregate is pushed.
+
+    ``divides_decimals``, ``has_null_deviations``: quotients of decimals and the deviation of one
+    value are as by default.
+    """
 
     time_zone: str
     divides_decimals: bool
+    has_null_deviations: bool = True
 
 
 def pushed_aggregate(
@@ -99,6 +107,7 @@ def pushed_aggregate(
         errors.SchemaMismatchError,
         errors.UnsupportedExpressionError,
         errors.UnsupportedTypeError,
+        RecursionError,
     ):
         return None
 
@@ -125,7 +134,9 @@ class _Selection:
             for item in select.expressions
             if isinstance(item, exp.Alias)
         }
-        self._calls = PartialCalls(self._schema, plan.stored_rows + 1, rules.divides_decimals)
+        self._calls = PartialCalls(
+            self._schema, plan.stored_rows + 1, rules.divides_decimals, rules.has_null_deviations
+        )
 
     def pushed(self) -> PushedAggregate:
         """Return what is pushed. NotPushedError, SchemaError and others if nothing can be."""
@@ -250,7 +261,7 @@ class _Selection:
         if name_of(call) == COUNT_IF:
             text = self._calls.text_of(call, None, self._bound(argument))
         else:
-            counted = None if counts_rows(call) else self._argument(argument)
+            counted = None if counts_rows(call) else self._value(argument)
             text = self._calls.text_of(call, counted, where)
         if text is None:
             raise NotPushedError
@@ -258,6 +269,9 @@ class _Selection:
 
     def _bound(self, condition: Tree) -> Predicate:
         return bound(condition, self._reference.alias, self._schema, self._rules.time_zone)
+
+    def _value(self, node: Tree) -> measured.Value:
+        return measured_value(node, self._reference.alias, self._schema, self._rules.time_zone)
 
     def _argument(self, node: Tree) -> str:
         name = self._column_name(node) if isinstance(node, exp.Column) else None

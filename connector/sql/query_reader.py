@@ -103,6 +103,11 @@ class Session:
         """Whether quotients of decimals have the digits that they have by default."""
         return self._is("spark.sql.decimalOperations.allowPrecisionLoss", "true")
 
+    @cached_property
+    def has_null_deviations(self) -> bool:
+        """Whether the deviation of a sample of one value is NULL, as by default."""
+        return not self._is("spark.sql.legacy.statisticalAggregate", "false")
+
     def _is(self, name: str, default: str) -> bool:
         return str(self.spark.conf.get(name, default)).lower() == "true"
 
@@ -374,7 +379,8 @@ class QueryReader:
         """Return a relation with what its tasks add up, or its limit, if it is large."""
         if not self._session.reads_conditions or relation.plan.expiry_columns:
             return relation
-        rules = PushRules(self._session.time_zone, self._session.divides_decimals)
+        session = self._session
+        rules = PushRules(session.time_zone, session.divides_decimals, session.has_null_deviations)
         plan, reference = relation.plan, relation.reference
         aggregate = pushed_aggregate(query, reference, plan, rules)
         limit = pushed_limit(query, reference, plan.definition.schema, rules.time_zone)

@@ -14,11 +14,15 @@ Does not know: tables, or where rows come from.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..schema.arrow import arrow_schema
+from . import moments
+from .measure import Function
 from .partial import PartialAggregate
 
 # Rows that are grouped at once, or that take so many bytes.
@@ -33,7 +37,8 @@ _MOST_GROUP_BYTES = 32 << 20
 # Grouping pays if it leaves at most one partial row of so many rows.
 _LEAST_ROWS_PER_GROUP = 2
 _OUTPUT_ROWS = 65_536
-_LIMIT = 2**63
+_MOMENTS = str(Function.MOMENTS)
+_LIST, _EVERYTHING = "list", "all"
 
 
 def partial_rows(
@@ -77,14 +82,20 @@ class _Adder:
         self._schema = arrow_schema(aggregate.fields)
         self._pending: list[pa.Table] = []
         self._pays = True
+        # Spark gathers the moments of a group in memory, so that they are never those of rows
+        # where groups would do.
+        self._has_moments = any(measure.has_moments for measure in self._measures)
 
     def add(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
         """Add up some rows; yield partial rows that are not kept."""
         prepared = self._prepared(rows)
-        if not self._pays or not self._fit(prepared):
+        if not self._fit(prepared) or not (self._pays or self._has_moments):
             yield from self._finished(self._lifted(prepared))
             return
         partials = self._grouped(prepared, [measure.of_rows for measure in self._measures])
+        if not self._pays:
+            yield from self._finished(partials)
+            return
         self._pays = partials.num_rows * _LEAST_ROWS_PER_GROUP <= max(rows.num_rows, 2)
         self._pending.append(partials)
         if _are_more(self._pending, _MOST_PARTIALS, _MOST_PARTIAL_BYTES):
@@ -124,25 +135,30 @@ class _Adder:
 
     def _grouped(self, table: pa.Table, functions: Sequence[str]) -> pa.Table:
         """Return the groups of a table, with one aggregate per measure."""
-        calls = [
-            ([], function) if function == "count_all" else (name, function)
+        aggregates = [
+            _Aggregate(function, name, _one_chunk(table.column(name)))
             for name, function in zip(self._values, functions, strict=True)
         ]
-        groups = table.group_by(self._keys, use_threads=False).aggregate(calls)
+        for aggregate in aggregates:
+            if aggregate.merges_moments:
+                table = table.append_column(aggregate.row, pa.array(np.arange(table.num_rows)))
+        calls = [call for aggregate in aggregates for call in aggregate.calls()]
+        keys = self._keys
+        if not keys and any(aggregate.merges_moments for aggregate in aggregates):
+            # Arrow makes lists of the rows of groups only, not of all rows.
+            keys = [_EVERYTHING]
+            table = table.append_column(_EVERYTHING, pa.nulls(table.num_rows))
+        groups = table.group_by(keys, use_threads=False).aggregate(calls)
         # Arrow names results by their columns, and puts the group's columns first or last.
         columns = [groups.column(name) for name in self._keys]
-        columns += [
-            groups.column("count_all" if function == "count_all" else f"{name}_{function}")
-            for name, function in zip(self._values, functions, strict=True)
-        ]
+        columns += [aggregate.result(groups) for aggregate in aggregates]
         return pa.Table.from_arrays(columns, names=self._names)
 
     def _fit(self, table: pa.Table) -> bool:
-        """Return whether no sum of values of a table can leave 64 bits."""
+        """Return whether no sum of values of a table can leave its type."""
         return all(
-            _largest(table.column(name)) * table.num_rows < _LIMIT
+            measure.fits(table.column(name))
             for measure, name in zip(self._measures, self._values, strict=True)
-            if measure.may_overflow
         )
 
     def _finished(self, partials: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -153,6 +169,45 @@ class _Adder:
         ]
         table = pa.Table.from_arrays(columns, schema=self._schema)
         yield from table.combine_chunks().to_batches(max_chunksize=_OUTPUT_ROWS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Aggregate:
+    """One measure's aggregate over a column, by the calls of Arrow that it takes."""
+
+    function: str
+    name: str
+    column: pa.Array
+
+    @property
+    def merges_moments(self) -> bool:
+        """Whether the column has partial moments."""
+        return self.function == _MOMENTS and pa.types.is_struct(self.column.type)
+
+    @property
+    def row(self) -> str:
+        """The name of a column with the number of each row, for moments to merge."""
+        return f"{self.name}_row"
+
+    def calls(self) -> Sequence[Any]:
+        """Return the calls, for `pa.TableGroupBy.aggregate`."""
+        if self.function == "count_all":
+            return [([], self.function)]
+        if self.merges_moments:
+            return [(self.row, _LIST)]
+        functions = moments.OF_VALUES if self.function == _MOMENTS else [self.function]
+        return [(self.name, function) for function in functions]
+
+    def result(self, groups: pa.Table) -> pa.Array | pa.ChunkedArray:
+        """Return the aggregate of each group, of the results of the calls."""
+        if self.function == "count_all":
+            return groups.column(self.function)
+        if self.merges_moments:
+            return moments.merged(self.column, _one_chunk(groups.column(f"{self.row}_{_LIST}")))
+        if self.function == _MOMENTS:
+            results = (groups.column(f"{self.name}_{part}") for part in moments.OF_VALUES)
+            return moments.of_groups(*map(_one_chunk, results))
+        return groups.column(f"{self.name}_{self.function}")
 
 
 def _are_more(tables: Sequence[pa.Table], rows: int, size: int) -> bool:
@@ -166,9 +221,3 @@ def _one_chunk(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     if isinstance(column, pa.Array):
         return column
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
-
-
-def _largest(column: pa.ChunkedArray) -> int:
-    """Return the greatest absolute value of integers; 0 if there is none."""
-    bounds = pc.min_max(column).as_py()
-    return 0 if bounds["min"] is None else max(abs(bounds["min"]), abs(bounds["max"]))

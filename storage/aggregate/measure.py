@@ -1,7 +1,8 @@
-"""What a partial aggregate keeps of a column: a count, a sum, the least or the greatest value.
+"""What a partial aggregate keeps of a column: a count, a sum, an extreme, or central moments.
 
 A measure has three forms: of a batch of rows, of partial rows, and of a single row, which is a
-partial row by itself. All of them are Arrow's aggregates over a column, in the types of `working`.
+partial row by itself. All but the moments are Arrow's aggregates over a column, in the types of
+`working`.
 
 Promises: adding up partial rows gives what adding up their rows gives; for whole numbers and
 decimals exactly, for floats up to the rounding of each addition, which depends on the order. Of
@@ -22,19 +23,26 @@ from ..errors import UnsupportedTypeError
 from ..predicate.condition import Condition
 from ..schema import arrow
 from ..schema import types as t
+from . import moments
+from .value import Value
 
 _WHOLE = (t.TinyInt, t.SmallInt, t.Int, t.BigInt)
 _FLOATS = (t.Float, t.Double)
+_NUMBERS = (*_WHOLE, *_FLOATS, t.Decimal)
 _ORDERED = (*_WHOLE, *_FLOATS, t.Decimal, t.Boolean, t.Date, t.Timestamp, t.TimestampNtz, t.Binary)
 # A sum of 10 ** 10 decimals of so many digits has 38 digits.
 MOST_SUMMED_DIGITS = 28
 _SUM_DIGITS = 10
 _MOST_DIGITS = 38
+_LIMIT = 2**63
 _OTHER_BITS = np.int64(2**63 - 1)
 
 
 class Function(StrEnum):
-    """What is kept of a column. ``FLOAT_SUM``: the sum of whole numbers as a DOUBLE."""
+    """What is kept of a column. ``FLOAT_SUM``: the sum of whole numbers as a DOUBLE.
+
+    ``MOMENTS``: what `moments` has of numbers. ``OVERFLOWS``: for how many rows a value overflows.
+    """
 
     ROWS = "rows"
     COUNT = "count"
@@ -42,19 +50,29 @@ class Function(StrEnum):
     FLOAT_SUM = "float_sum"
     MIN = "min"
     MAX = "max"
+    MOMENTS = "moments"
+    OVERFLOWS = "overflows"
+
+
+_SUMS = (Function.SUM, Function.FLOAT_SUM)
+_ADDED = (Function.FLOAT_SUM, Function.OVERFLOWS)
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A function over a column of some type; `ROWS` has neither.
+    """A function over a value of each row; `ROWS` has none.
 
     ``where``: of which rows; None for all.
     """
 
     function: Function
-    column: str | None = None
-    type: t.DataType | None = None
+    value: Value | None = None
     where: Condition | None = None
+
+    @property
+    def type(self) -> t.DataType | None:
+        """The type of the value."""
+        return None if self.value is None else self.value.type
 
     @property
     def result_type(self) -> t.DataType:
@@ -62,7 +80,7 @@ class Measure:
         match self.function, self.type:
             case (Function.ROWS, None):
                 return t.BigInt()
-            case (Function.COUNT, data_type) if data_type is not None:
+            case (Function.COUNT | Function.OVERFLOWS, data_type) if data_type is not None:
                 return t.BigInt()
             case (Function.SUM, data_type) if isinstance(data_type, _WHOLE):
                 return t.BigInt()
@@ -72,6 +90,8 @@ class Measure:
                 return t.Double()
             case (Function.FLOAT_SUM, data_type) if isinstance(data_type, _WHOLE):
                 return t.Double()
+            case (Function.MOMENTS, data_type) if isinstance(data_type, _NUMBERS):
+                return moments.TYPE
             case (Function.MIN | Function.MAX, data_type) if data_type is not None:
                 is_text = isinstance(data_type, t.String) and not data_type.is_collated
                 if is_text or isinstance(data_type, _ORDERED):
@@ -85,42 +105,63 @@ class Measure:
         """The aggregate over a batch of rows."""
         if self.function is Function.ROWS:
             return "count_all" if self.where is None else "count"
-        return "sum" if self.function is Function.FLOAT_SUM else str(self.function)
+        return "sum" if self.function in _ADDED else str(self.function)
 
     @property
     def of_partials(self) -> str:
         """The aggregate over partial rows."""
-        return str(self.function) if self._is_extreme else "sum"
+        return str(self.function) if self._is_extreme or self.has_moments else "sum"
 
     @property
-    def may_overflow(self) -> bool:
-        """Whether its sums are 64-bit integers, which wrap around."""
-        return isinstance(self.type, _WHOLE) and self.function in (Function.SUM, Function.FLOAT_SUM)
+    def has_moments(self) -> bool:
+        """Whether it is of `moments`, which are no aggregate of Arrow."""
+        return self.function is Function.MOMENTS
+
+    def fits(self, column: pa.ChunkedArray) -> bool:
+        """Return whether no sum of values, prepared or partial, can leave its type.
+
+        Sums of 64-bit integers would wrap around.
+        """
+        if self.has_moments:
+            return moments.are_summable(column)
+        is_whole = isinstance(self.type, _WHOLE) and self.function in _SUMS
+        return not is_whole or _largest(column) * len(column) < _LIMIT
 
     def prepared(self, rows: pa.RecordBatch) -> pa.Array:
         """Return the values of rows as they are added up or compared; NULL where they are not.
 
         Of `ROWS` without a condition any column.
         """
-        column = rows.column(self.column or 0)
+        column = self._column(rows)
+        if self.has_moments:
+            column = column.cast(pa.float64(), safe=False)
         if self._is_extreme and isinstance(self.type, _FLOATS):
             column = _ordered_bits(column)
         if self.where is None:
             return column
         mask = pa.array(self.where.holds(rows))
-        return pc.if_else(mask, mask if self.column is None else column, None)
+        return pc.if_else(mask, mask if self.value is None else column, None)
+
+    def _column(self, rows: pa.RecordBatch) -> pa.Array:
+        if self.value is None:
+            return rows.column(0)
+        if self.function is Function.OVERFLOWS:
+            return pa.array(self.value.overflows(rows).astype(np.int64))
+        return self.value.of(rows)
 
     def lifted(self, column: pa.Array) -> pa.Array:
         """Return the partial values of single rows; ``column`` is `prepared`."""
         if self.function is Function.ROWS and self.where is None:
             return pa.array(np.ones(len(column), np.int64))
+        if self.has_moments:
+            return moments.of_single(column)
         if self.function in (Function.ROWS, Function.COUNT):
             return column.is_valid().cast(pa.int64())
         return column.cast(self.working(column.type))
 
     def working(self, prepared_type: pa.DataType) -> pa.DataType:
         """Return the type of partial values while they are added up."""
-        if self.function in (Function.ROWS, Function.COUNT):
+        if self.function in (Function.ROWS, Function.COUNT, Function.OVERFLOWS):
             return pa.int64()
         if self._is_extreme:
             return prepared_type
@@ -130,6 +171,8 @@ class Measure:
 
     def finished(self, column: pa.Array) -> pa.Array:
         """Return partial values in the type that `result_type` is."""
+        if self.has_moments:
+            return column
         if self._is_extreme and isinstance(self.type, _FLOATS):
             column = _floats(column)
         return column.cast(arrow.arrow_type(self.result_type), safe=False)
@@ -137,6 +180,12 @@ class Measure:
     @property
     def _is_extreme(self) -> bool:
         return self.function in (Function.MIN, Function.MAX)
+
+
+def _largest(column: pa.ChunkedArray) -> int:
+    """Return the greatest absolute value of integers; 0 if there is none."""
+    bounds = pc.min_max(column).as_py()
+    return 0 if bounds["min"] is None else max(abs(bounds["min"]), abs(bounds["max"]))
 
 
 def _ordered_bits(column: pa.Array) -> pa.Array:

@@ -20,6 +20,8 @@ from ..predicate.condition_json import condition_from_json, condition_to_json
 from ..schema import types as t
 from ..schema.schema import TableSchema
 from .measure import Function, Measure
+from .value import ColumnValue, Value
+from .value_json import value_from_json, value_to_json
 
 _PREFIX = "__relstate_measure_"
 _GROUPED = (
@@ -44,10 +46,10 @@ class PartialAggregate:
         cls,
         schema: TableSchema,
         group: Sequence[str],
-        measures: Sequence[tuple[Function, str]],
+        measures: Sequence[tuple[Function, str | Value]],
         conditions: Sequence[Condition | None] = (),
     ) -> PartialAggregate:
-        """Return the aggregate of some columns; the column of `Function.ROWS` is ignored.
+        """Return the aggregate of columns, by name, or values; that of `Function.ROWS` is ignored.
 
         ``conditions``: one per measure, or none: of which rows it is.
         SchemaError for an unknown column, for a table with a column named as measures are, or if
@@ -62,12 +64,11 @@ class PartialAggregate:
                 raise SchemaError(f"the column {column.name!r} has a name of a measure; rename it")
         made = []
         wheres = conditions or [None] * len(measures)
-        for (function, name), where in zip(measures, wheres, strict=True):
+        for (function, value), where in zip(measures, wheres, strict=True):
             if function is Function.ROWS:
                 made.append(Measure(function, where=where))
                 continue
-            column = schema.column(name)
-            made.append(Measure(function, column.name, column.type, where))
+            made.append(Measure(function, _value_of(value, schema), where))
         names = tuple(schema.column(name).name for name in group)
         aggregate = cls(schema, names, tuple(made))
         # The types are checked here.
@@ -92,7 +93,9 @@ class PartialAggregate:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that it reads, each once; there may be none."""
-        names = [*self.group, *(m.column for m in self.measures if m.column is not None)]
+        names = list(self.group)
+        for measure in self.measures:
+            names += () if measure.value is None else measure.value.columns()
         for measure in self.measures:
             names += () if measure.where is None else measure.where.columns()
         return tuple(dict.fromkeys(names))
@@ -103,7 +106,7 @@ class PartialAggregate:
         measures = [
             [
                 str(measure.function),
-                measure.column or "",
+                "" if measure.value is None else value_to_json(measure.value),
                 None if measure.where is None else condition_to_json(measure.where),
             ]
             for measure in self.measures
@@ -115,7 +118,10 @@ class PartialAggregate:
         """Return the aggregate that `json` is. OptionError if the text is not one of the table."""
         try:
             value = json.loads(text)
-            measures = [(Function(function), name) for function, name, _ in value["measures"]]
+            measures = [
+                (Function(function), "" if of == "" else value_from_json(of, schema))
+                for function, of, _ in value["measures"]
+            ]
             conditions = [
                 None if where is None else condition_from_json(where, schema)
                 for _, _, where in value["measures"]
@@ -127,12 +133,21 @@ class PartialAggregate:
             KeyError,
             AttributeError,
             IndexError,
+            ArithmeticError,
+            RecursionError,
             RelstateError,
         ) as error:
             raise OptionError(
                 f"the partial aggregate is not one over the columns of this table ({error}); "
                 "aggregate what the read returns"
             ) from None
+
+
+def _value_of(value: str | Value, schema: TableSchema) -> Value:
+    if not isinstance(value, str):
+        return value
+    column = schema.column(value)
+    return ColumnValue(column.name, column.type)
 
 
 def measure_name(index: int) -> str:

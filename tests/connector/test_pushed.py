@@ -225,6 +225,128 @@ def limited_query(chance: random.Random) -> tuple[str, bool]:
     return text, is_ordered
 
 
+VARIANCES = (
+    "stddev", "std", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp",
+)  # fmt: skip
+
+
+@pytest.mark.usefixtures("in_tasks")
+@pytest.mark.parametrize(
+    ("group", "having"),
+    [("''", ""), ("g, t", "WITH ROLLUP"), ("r, g, ti", "HAVING stddev(l) > 3")],
+)
+def test_variances_are_spark_s(
+    spark: SparkSession, filled: Database, group: str, having: str
+) -> None:
+    """Of every type, with NULL, NaN and infinities, of groups of one value and of none."""
+    columns = ["k", "r", "ti", "l", "f", "d", "n", "w", "x"]
+    calls = [f"{VARIANCES[i % 7]}({column})" for i, column in enumerate(columns)]
+    calls += [f"{function}(d)" for function in VARIANCES]
+    few = "FILTER (WHERE r = 1 AND t = 'a' AND bo)"
+    calls += ["var_pop(d) " + few, "std(d) " + few, "std(DISTINCT d)", "sum(r)", "count(*)"]
+    query = f"SELECT {group}, {', '.join(calls)} FROM {{}} GROUP BY {group} {having} "
+    query += f"ORDER BY {group}, count(*), sum(r)"
+    with interpreted(spark):
+        for table in TABLES[:2]:
+            rows, expected = filled.sql(query.format(table)), spark.sql(query.format(table))
+
+            assert pushed_texts(filled, query.format(table)) != [None]
+            assert rows.dtypes == expected.dtypes
+            assert_near(rows.collect(), expected.collect())
+
+
+EXPRESSIONS = [
+    "sum(r * g)", "sum(r + 1)", "sum(n * (1 - n))", "avg(r + 1)", "sum(ti + r)", "sum(-1 * r - g)",
+    "sum(CASE WHEN t LIKE 'a%' THEN n ELSE 0 END)", "sum(if(bo, r, g))", "sum(d * 1.5 + r)",
+    "count(CASE WHEN d > 0 THEN 1 END)", "sum(CASE WHEN r = 1 THEN 1 WHEN r > 3 THEN l END)",
+    "min(l * 2)", "max(n * 2)", "min(x + d)", "max(d - x)", "avg(n * 1.25)", "sum(d * d - 0.5)",
+    "stddev_pop(d * 2)", "sum(r * 2) FILTER (WHERE bo)", "sum(CASE WHEN bo THEN 3 END)",
+    "sum(1)", "max(CASE WHEN bo THEN ti ELSE r END)", "sum(CASE WHEN bo THEN d ELSE 0.0 END)",
+    "sum(CASE WHEN bo THEN n ELSE 10 END)", "sum(n - 100)", "sum((r + 2) * 1.5)", "sum(n + r)",
+    "min(CASE WHEN bo THEN 1.5 ELSE ti END)", "sum(n * 3000000000)", "sum(ti + 1)",
+]  # fmt: skip
+
+
+@pytest.mark.usefixtures("in_tasks")
+@pytest.mark.parametrize(
+    "group", ["", "GROUP BY g", "WHERE r < 3 GROUP BY t HAVING sum(r + 1) > 3"]
+)
+def test_expressions_are_computed_in_tasks(
+    spark: SparkSession, filled: Database, group: str
+) -> None:
+    """Values and types are Spark's, of every family of numbers."""
+    items = ", ".join(f"{call} AS c{i}" for i, call in enumerate(EXPRESSIONS))
+    query = f"SELECT {items} FROM plain {group}"
+    with interpreted(spark):
+        rows, expected = filled.sql(query), spark.sql(query)
+
+        assert pushed_texts(filled, query) != [None]
+        assert rows.dtypes == expected.dtypes
+        order = "c0, c1, c2"
+        assert_near(
+            rows.orderBy(*order.split(", ")).collect(),
+            expected.orderBy(*order.split(", ")).collect(),
+        )
+
+
+@pytest.mark.usefixtures("in_tasks")
+@pytest.mark.parametrize(
+    ("call", "is_error"),
+    [
+        ("sum(i * i)", True),
+        ("max(l + 1)", True),
+        ("avg(l * l)", True),
+        ("sum(s * s)", True),
+        ("sum(CASE WHEN k > 2 THEN i * i END)", False),
+        ("sum(i * i) FILTER (WHERE k > 2)", False),
+        ("sum(z * (i * i))", False),
+        ("sum((i * i) * z)", True),
+        ("sum(i + z)", False),
+    ],
+)
+def test_an_expression_that_overflows_is_spark_s_error(
+    spark: SparkSession, db: Database, store: Store, call: str, is_error: bool
+) -> None:
+    """Where Spark computes it: not in another branch, nor to the right of NULL; HAVING is later."""
+    store.create_table("o", "k INT, i INT, l BIGINT, s TINYINT, z INT", primary_key=["k"])
+    values = [(1, 2**20, 2**63 - 1, 100, None), (2, 2**20, 2**62, 100, None), (3, 2, 1, 1, None)]
+    upsert(store, "o", values)
+    source = spark.createDataFrame(values, "k INT, i INT, l BIGINT, s TINYINT, z INT")
+    query = f"SELECT {call} AS c FROM {{}} HAVING count(*) > {'9' if is_error else '1'}"
+
+    assert pushed_texts(db, query.format("o")) != [None]
+    for rows in (db.sql(query.format("o")), spark.sql(query.format("{o}"), o=source)):
+        if is_error:
+            with pytest.raises(ArithmeticException, match="OVERFLOW"):
+                rows.collect()
+        else:
+            assert [row.c for row in rows.collect()] in ([4], [None])
+
+
+@pytest.mark.usefixtures("in_tasks")
+def test_a_deviation_as_of_old_is_spark_s(spark: SparkSession, filled: Database) -> None:
+    """By a setting, that of one value is NaN."""
+    query = "SELECT stddev_samp(d), stddev_pop(d) FROM plain WHERE k = 1 OR k = 1000"
+    spark.conf.set("spark.sql.legacy.statisticalAggregate", "true")
+    try:
+        assert pushed_texts(filled, query) == [None]
+        assert answer(filled.sql(query)) == answer(spark.sql(query))
+    finally:
+        spark.conf.unset("spark.sql.legacy.statisticalAggregate")
+
+
+def assert_near(rows: list[Any], expected: list[Any]) -> None:
+    """Assert that rows are equal, but for the last digits of floats."""
+    assert len(rows) == len(expected)
+    for row, other in zip(rows, expected, strict=True):
+        for value, expected_value in zip(row, other, strict=True):
+            is_number = isinstance(value, float) and isinstance(expected_value, float)
+            if is_number and not (math.isnan(value) and math.isnan(expected_value)):
+                assert value == pytest.approx(expected_value, rel=1e-9, abs=1e-12)
+            else:
+                assert str(value) == str(expected_value)
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("in_tasks")
 def test_a_limit_gives_the_first_rows(spark: SparkSession, filled: Database, seeds: Seeds) -> None:
@@ -293,7 +415,12 @@ def test_explain_says_what_tasks_add_up(filled: Database) -> None:
     [
         "SELECT k, count(*) FROM plain GROUP BY k",
         "SELECT k, t, sum(r) FROM plain GROUP BY k, t",
-        "SELECT sum(r + 1) FROM plain",
+        "SELECT sum(r / 2) FROM plain",
+        "SELECT sum(f + 1) FROM plain",
+        "SELECT sum(n * n * n) FROM plain",
+        "SELECT count(r + 1) FROM plain",
+        "SELECT sum(CASE WHEN length(t) = 1 THEN r END) FROM plain",
+        "SELECT sum(CASE r WHEN 1 THEN 2 END) FROM plain",
         "SELECT count(*) FROM plain WHERE length(t) = 1",
         "SELECT collect_list(g) FROM plain GROUP BY g",
         "SELECT g, sum(sum(r)) OVER () FROM plain GROUP BY g",

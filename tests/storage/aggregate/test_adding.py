@@ -158,6 +158,77 @@ def repr_of(groups: dict[tuple[Any, ...], list[Any]]) -> dict[str, list[str]]:
     return {key: [text.removesuffix(".0") for text in values] for key, values in texts.items()}
 
 
+@pytest.mark.parametrize("group", [[], ["g"], ["g", "bo"]])
+def test_moments_are_of_all_values(
+    group: list[str], monkeypatch: pytest.MonkeyPatch, seeds: Seeds
+) -> None:
+    """However values gather and are merged; large values near to each other do not cancel."""
+    names = ["l", "i", "f", "d", "n"]
+    aggregate = PartialAggregate.of(SCHEMA, group, [(Function.MOMENTS, name) for name in names])
+    for seed in seeds(20):
+        chance = random.Random(seed)
+        monkeypatch.setattr(adding, "_ROWS_AT_ONCE", chance.choice([1, 10, 1000]))
+        monkeypatch.setattr(adding, "_MOST_PARTIALS", chance.choice([1, 20, 1000]))
+        monkeypatch.setattr(adding, "_MOST_GROUPS", chance.choice([0, 5, 1000]))
+        monkeypatch.setattr(adding, "_LEAST_ROWS_PER_GROUP", chance.choice([0, 2]))
+        rows = random_rows(chance, chance.choice([0, 1, 7, 100]))
+        for row in rows:
+            row["d"] = chance.choice([row["d"], 1e9 + chance.random()])
+
+        partials = moments_of(aggregate, batches_of(rows, chance.choice([1, 30, 1000])))
+        expected = aggregated(rows, group, [(Function.COUNT, name) for name in names])
+
+        assert set(partials) == set(expected), seed
+        for key, values in partials.items():
+            members = [row for row in rows if tuple(row[name] for name in group) == key]
+            for name, parts in zip(names, values, strict=True):
+                assert_moments(
+                    parts, [float(row[name]) for row in members if row[name] is not None]
+                )
+
+
+def moments_of(aggregate: PartialAggregate, batches: list[pa.RecordBatch]) -> Any:
+    """Return the moments that the partial rows of each group have."""
+    size = len(aggregate.group)
+    groups: dict[tuple[Any, ...], list[list[Any]]] = {}
+    for batch in partial_rows(aggregate, batches):
+        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            measures = groups.setdefault(row[:size], [[] for _ in row[size:]])
+            for parts, part in zip(measures, row[size:], strict=True):
+                parts += [part] if part is not None else []
+    return groups
+
+
+def assert_moments(parts: list[dict[str, float]], values: list[float]) -> None:
+    """Assert that parts are together the moments of values."""
+    assert sum(part["count"] for part in parts) == len(values)
+    if not values:
+        return
+    mean = math.fsum(values) / len(values) if all(map(math.isfinite, values)) else math.nan
+    merged = sum(part["count"] * (part["mean"] / len(values)) for part in parts)
+    means = [(part["count"], part["mean"] - mean) for part in parts]
+    deviations = sum(part["deviations"] for part in parts) + sum(n * m * m for n, m in means)
+    if math.isnan(mean):
+        assert math.isnan(deviations)
+        return
+    largest = max(map(abs, values))
+    assert merged == pytest.approx(mean, rel=1e-9, abs=1e-12 * largest)
+    if largest < 1e150:
+        assert deviations == pytest.approx(
+            math.fsum((value - mean) ** 2 for value in values), rel=1e-6, abs=1e-20 * largest**2
+        )
+
+
+def test_means_of_the_largest_values_are_finite() -> None:
+    """Values whose sum leaves the range of a DOUBLE are passed on one by one."""
+    aggregate = PartialAggregate.of(SCHEMA, [], [(Function.MOMENTS, "d")])
+    rows = [{"id": number, "d": 1.7e308} for number in range(3)] + [{"id": 3, "d": math.inf}]
+
+    (parts,) = moments_of(aggregate, batches_of(rows, 10)).values()
+    assert [part["mean"] for part in parts[0]] == [1.7e308, 1.7e308, 1.7e308, math.inf]
+    assert [part["deviations"] for part in parts[0][:3]] == [0.0, 0.0, 0.0]
+
+
 @pytest.mark.parametrize("rows_per_group", [0, 2])
 def test_a_measure_is_of_the_rows_of_its_condition(
     monkeypatch: pytest.MonkeyPatch, rows_per_group: int
@@ -277,6 +348,7 @@ def test_json_is_the_aggregate() -> None:
         '{"group":[],"measures":[["sum","w",null]]}',
         '{"group":[],"measures":[["float_sum","d",null]]}',
         '{"group":[],"measures":[["min","c",null]]}',
+        '{"group":[],"measures":[["moments","t",null]]}',
         '{"group":[1],"measures":[]}',
         '{"group":[],"measures":[["sum"]]}',
         '{"group":[],"measures":[["sum","l"]]}',
