@@ -107,6 +107,47 @@ class PointBody:
             values[index] = decode_slot(values[index])
         return self._with_nulls(values, nulls) if nulls else values
 
+    def decoder_of(self, indices: Sequence[int]) -> Callable[[bytes, int, int], list[Any]]:
+        """Return the function from (data, start, end) to the values of the fields at ``indices``.
+
+        It is `decode` for these fields only; the bytes of the others are not looked at.
+        """
+        fixed: dict[int, Any] = dict(self._fixed)
+        variable: dict[int, Any] = dict(self._variable)
+        befores = dict(zip(variable, [None, *variable], strict=False))
+        steps = [
+            (index, index in variable, variable.get(index, fixed.get(index)), befores.get(index))
+            for index in indices
+        ]
+        width, unpack, no_nulls = self._width, self._unpack, self._no_nulls
+
+        def decode(data: bytes, start: int, end: int) -> list[Any]:
+            base = start + width
+            if base > end:
+                raise ValueError(f"a row has {end - start} bytes; its fields take {width}")
+            bitmap, *slots = unpack(data, start)
+            nulls = 0 if bitmap == no_nulls else int.from_bytes(bitmap, "little")
+            values: list[Any] = []
+            for index, is_variable, decode_value, before in steps:
+                value = slots[index]
+                if nulls >> index & 1:
+                    value = None
+                elif is_variable:
+                    position, stop = base + (0 if before is None else slots[before]), base + value
+                    if not position <= stop <= end:
+                        raise ValueError(f"field {index} of a row does not end where its bytes do")
+                    value = (
+                        data[position:stop].decode()
+                        if decode_value is None
+                        else decode_value(data, position, stop)
+                    )
+                elif decode_value is not None:
+                    value = decode_value(value)
+                values.append(value)
+            return values
+
+        return decode
+
     def _with_nulls(self, values: list[Any], nulls: int) -> list[Any]:
         if nulls & self._required:
             name = self._first(nulls & self._required)

@@ -81,6 +81,10 @@ class RowCodec:
         """
         return self._point.decode_fields
 
+    def decoder_of(self, indices: Sequence[int]) -> Callable[[bytes, int, int], list[Any]]:
+        """Return `decode_fields` for the columns at ``indices`` only, in that order."""
+        return self._point.decoder_of(indices)
+
     def decode_row(self, data: bytes, start: int) -> tuple[Any, ...]:
         """Return the values of the row from ``start`` to the end of ``data``.
 
@@ -101,6 +105,7 @@ class PointRow:
         fields = [pa.field("", arrow_type) for arrow_type in types]
         self._body = PointBody([_point_of(arrow_type) for arrow_type in types], fields)
         self.decode_fields = self._body.decode
+        self.decoder_of = self._body.decoder_of
 
     def encode(self, values: Sequence[Any]) -> bytes:
         """Return the bytes of a row.

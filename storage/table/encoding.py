@@ -169,6 +169,11 @@ class Encoding(Protocol):
         ValueError, IndexError, struct.error or OverflowError if the bytes are not such a row.
         """
 
+    def plain_rows_of(
+        self, columns: Sequence[str]
+    ) -> tuple[bytes, Callable[[Sequence[Any], bytes], Row]]:
+        """Return what `plain_rows` is, of rows of these columns only; the others stay bytes."""
+
     def encode_key_prefix(self, values: Sequence[Any]) -> bytes:
         """Return the bytes with which full keys begin: see `RowEncoding.encode_key_prefix`."""
 

@@ -17,26 +17,34 @@ from typing import Any, TypeAlias
 from ..errors import CorruptionError
 from ..segment.longkey import GROUP_KEY_BYTES
 from ..segment.segment import LOOKUP_ERRORS
+from .columnnames import visible_names
 from .encoding import Encoding
 from .fullkey import MISFITS
-from .record import Row
+from .record import Row, row_type
 from .tablefiles import TableFiles
 
 _UNUSUAL = (*LOOKUP_ERRORS, *MISFITS, CorruptionError, IndexError, OverflowError)
+
+_MOST_COLUMN_GETS = 64
 
 PointGet: TypeAlias = Callable[[Sequence[Any]], Row | None]
 """Takes the values of a primary key; returns the row, None if there is none."""
 
 
-def point_get(encoding: Encoding, files: TableFiles, general_get: PointGet) -> PointGet:
-    """Return the quickest lookup of a row of a table.
+def point_get(
+    encoding: Encoding,
+    files: TableFiles,
+    general_get: PointGet,
+    columns: Sequence[str] | None = None,
+) -> PointGet:
+    """Return the quickest lookup of a row of a table, or of some columns of it.
 
     It is ``general_get`` if the table has no usual keys, or its rows are not their newest entries.
     """
     encode = encoding.key_encoder
     if encode is None or encoding.has_parts or encoding.fold is not None:
         return general_get
-    header, decode = encoding.plain_rows
+    header, decode = encoding.plain_rows if columns is None else encoding.plain_rows_of(columns)
 
     def get(key: Sequence[Any]) -> Row | None:
         try:
@@ -55,3 +63,37 @@ def point_get(encoding: Encoding, files: TableFiles, general_get: PointGet) -> P
         return general_get(key)
 
     return get
+
+
+class ColumnGets:
+    """The lookups of some columns of the rows of a table, each made when it is first asked for."""
+
+    def __init__(self, encoding: Encoding, files: TableFiles, general_get: PointGet) -> None:
+        """``general_get`` returns whole rows."""
+        self._encoding = encoding
+        self._files = files
+        self._general_get = general_get
+        self._gets: dict[tuple[str, ...], PointGet] = {}
+
+    def __call__(self, key: Sequence[Any], columns: Sequence[str]) -> Row | None:
+        """Return some columns of the row with a primary key, in that order; None if none."""
+        if isinstance(columns, str):
+            # Its letters would be taken for names: this is the error that says so.
+            visible_names(self._encoding, columns)
+        names = tuple(columns)
+        get = self._gets.get(names)
+        if get is None:
+            get = self._made(visible_names(self._encoding, columns))
+            if len(self._gets) >= _MOST_COLUMN_GETS:
+                self._gets.clear()
+            self._gets[names] = get
+        return get(key)
+
+    def _made(self, names: tuple[str, ...]) -> PointGet:
+        make_row = row_type(names)
+
+        def general_get(key: Sequence[Any]) -> Row | None:
+            row = self._general_get(key)
+            return None if row is None else make_row(row[name] for name in names)
+
+        return point_get(self._encoding, self._files, general_get, names)

@@ -295,6 +295,29 @@ class RowEncoding(KeyEncoding):
 
         return header, decode
 
+    def plain_rows_of(
+        self, columns: Sequence[str]
+    ) -> tuple[bytes, Callable[[Sequence[Any], bytes], Row]]:
+        """Return what decodes some columns of the usual values: see `Encoding.plain_rows_of`."""
+        places = dict(zip((c.name for c in self.schema.columns), self._order, strict=True))
+        stored = [index for in_key, index in map(places.__getitem__, columns) if not in_key]
+        decode_fields = self._values.decoder_of(stored)
+        key_count = len(self.key_names)
+        arrange = _arrangement(
+            [
+                index if in_key else key_count + stored.index(index)
+                for in_key, index in map(places.__getitem__, columns)
+            ],
+            key_count + len(stored),
+        )
+        make_row, header = row_type(columns), self._values.header
+        start = len(header)
+
+        def decode(key: Sequence[Any], value: bytes) -> Row:
+            return make_row(arrange((*key, *decode_fields(value, start, len(value)))))
+
+        return header, decode
+
     def decode_row(self, key: Sequence[Any], value: bytes) -> Row | None:
         """Return the row with a primary key and a stored value; None if the value is a delete.
 

@@ -20,18 +20,18 @@ from numpy.typing import NDArray
 
 from ..codec.ragged import Bytes, Positions
 from ..environment import Environment
-from ..errors import SchemaMismatchError
 from ..log.sequenced_segment import SequencedSegment
 from ..log.table_definition import TableDefinition
 from ..predicate.predicate import Predicate
-from ..schema.schema import EVERY_KEY, Column, KeyRange, name_list
+from ..schema.schema import EVERY_KEY, Column, KeyRange
 from ..segment.block import Block
 from . import conditional
+from .columnnames import readable_columns, visible_names
 from .conditional import Reading
 from .encoding import Encoding
 from .header import EXPIRY
 from .lookup import Lookup
-from .pointget import point_get
+from .pointget import ColumnGets, point_get
 from .pointreader import PointReader
 from .prefixes import PrefixReader
 from .pruning import (
@@ -75,6 +75,7 @@ class StorageTable:
         self._lookup = Lookup(environment, encoding, self._files)
         self._points = PointReader(encoding, self._files, self._lookup, time)
         self._point_get = point_get(encoding, self._files, self._points.get)
+        self._column_gets = ColumnGets(encoding, self._files, self._points.get)
 
     def reads(
         self,
@@ -129,6 +130,13 @@ class StorageTable:
         """Return the row with these primary key values, in the key's order; None if none."""
         return self._point_get(key)
 
+    def get_columns(self, key: Sequence[Any], columns: Sequence[str]) -> Row | None:
+        """Return some columns of the row with a primary key, in that order; None if none.
+
+        Only these are decoded. SchemaMismatchError for an unknown or a hidden column.
+        """
+        return self._column_gets(key, columns)
+
     def get_at(self, key: Sequence[Any], full_key: bytes) -> Row | None:
         """Return the row with a primary key, which is also given as a full key; None if none."""
         return self._points.get_at(key, full_key)
@@ -152,14 +160,7 @@ class StorageTable:
 
         IndexNotFoundError, SchemaMismatchError, ValueRangeError.
         """
-        names = None
-        if columns is not None:
-            names = tuple(column.name for column in self.columns(columns))
-            if not set(names) <= {column.name for column in self.encoding.schema.visible_columns}:
-                raise SchemaMismatchError(
-                    f"table {self.encoding.name}: a point lookup returns no hidden column, but "
-                    f"{', '.join(names)} were named; read it with scan"
-                )
+        names = None if columns is None else visible_names(self.encoding, columns)
         return conditional.get_by(self, index, values, names)
 
     def get_rows(
@@ -401,19 +402,7 @@ class StorageTable:
 
         SchemaMismatchError if there is no such column, or a name is repeated.
         """
-        schema = self.encoding.schema
-        if names is None:
-            return schema.visible_columns
-        if not name_list("columns", names):
-            raise SchemaMismatchError("the list of columns is empty; name at least one")
-        known = {column.name.lower(): column for column in schema.columns}
-        try:
-            return [known.pop(name.lower()) for name in names]
-        except KeyError as error:
-            raise SchemaMismatchError(
-                f"table {self.encoding.name}: {error} is not one of its columns "
-                f"{', '.join(column.name for column in schema.visible_columns)}, or is named twice"
-            ) from None
+        return readable_columns(self.encoding, names)
 
     def index_matches(self, where: Predicate) -> IndexMatches | None:
         """Return the rows that can match, from the indexes that leave fewest of them to read.

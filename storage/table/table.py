@@ -54,17 +54,19 @@ class Table:
         """The table's columns and keys."""
         return self._reader().encoding.schema
 
-    def get(self, *key: Any) -> Row | None:
+    def get(self, *key: Any, columns: Sequence[str] | None = None) -> Row | None:
         """Return the row with this primary key, its values in the key's order; None if none.
 
-        ``get(1, "a")`` and ``get((1, "a"))`` are the same. SchemaMismatchError for a key of
-        another length or with values of other types, ValueRangeError for a value that does not
+        ``get(1, "a")`` and ``get((1, "a"))`` are the same. ``columns``: of the row, by default all;
+        only these are decoded. SchemaMismatchError for a key of another length or with values of
+        other types, or for an unknown column, ValueRangeError for a value that does not
         fit its type, NullKeyError for None where the column is NOT NULL, UsageError for a table
         without a primary key.
         """
         reader = self._keyed_reader()
         names = reader.encoding.key_names
-        return reader.get(key if len(key) == len(names) else _whole_key(key, names))
+        values = key if len(key) == len(names) else _whole_key(key, names)
+        return reader.get(values) if columns is None else reader.get_columns(values, columns)
 
     def ttl(self, key: Any, path: str | Sequence[Any] = ()) -> float | None:
         """Return after how many seconds a row, or what is at a path in it, is gone.

@@ -66,7 +66,7 @@ class ValueEncoding:
 
     ``header``: that of the values which `encode_row` returns; ``decode_fields``: the function from
     (data, start, end) to the values of the columns not in the key, of a body under the present
-    schema; see `RowCodec`.
+    schema, and ``decoder_of`` makes it of some of them; see `RowCodec`.
     """
 
     def __init__(self, definition: TableDefinition) -> None:
@@ -77,6 +77,7 @@ class ValueEncoding:
         self._layout = _Layout(schema)
         self._codec = self._layout.codec
         self.decode_fields = self._codec.decode_fields
+        self.decoder_of = self._codec.decoder_of
         self.names = [column.name for column in schema.value_columns]
         self.upsert = UPSERTS[properties.merge]
         self.header = FIXED.pack(self.upsert, 0, schema.version)

@@ -71,6 +71,20 @@ def test_single_rows_are_those_of_batches(
         assert comparable(codec.decode_row(row, 4)) == comparable(expected)
 
 
+@given(st.data(), st.lists(data_types(), min_size=1, max_size=10))
+def test_some_values_are_those_of_the_row(data: DataObject, types: list[t.DataType]) -> None:
+    """In any order; a row that is cut off does not decode to other values."""
+    columns = [data.draw(arrays(data_type, 3)) for data_type in types]
+    indices = data.draw(st.permutations(range(len(types))))[: data.draw(st.integers(0, 10))]
+    codec = RowCodec(types)
+    decode = codec.decoder_of(indices)
+    for row in codec.encode(columns, b"HEAD").to_pylist():
+        values = codec.decode_row(row, 4)
+        assert comparable(decode(row, 4, len(row))) == comparable([values[i] for i in indices])
+        with pytest.raises((ValueError, IndexError, struct.error)):
+            decode(row[:4], 4, 4)
+
+
 @pytest.mark.parametrize("data_type", PLAIN_TYPES, ids=str)
 @settings(max_examples=examples(25))
 @given(data=st.data())

@@ -15,7 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relstate.storage import Store
-from relstate.storage.errors import NullKeyError, SchemaMismatchError, ValueRangeError
+from relstate.storage.errors import (
+    NullKeyError,
+    RelstateError,
+    SchemaMismatchError,
+    ValueRangeError,
+)
 from relstate.storage.log.table_definition import TableDefinition
 from relstate.storage.schema.ddl import parse_columns
 from relstate.storage.schema.schema import TableSchema
@@ -115,6 +120,39 @@ def test_rows_are_those_of_a_scan(store: Store) -> None:
     assert {key: table.get(key) for key in range(6)} == {key: rows.get(key) for key in range(6)}
     assert rows.keys() == {2, 3, 4}
     assert table.get(np.int64(2)) == rows[2]
+
+
+@pytest.mark.parametrize("columns", [["n"], ["w", "k"], ["v"], ["k"], ["W", "v", "n"]])
+def test_some_columns_are_those_of_the_row(store: Store, columns: list[str]) -> None:
+    """In the order that is asked for, of rows of either schema, with NULLs, twice."""
+    table = store.table("t")
+    for key in [*range(6), *range(6)]:
+        row, whole = table.get(key, columns=columns), table.get(key)
+
+        assert (row is None) == (whole is None)
+        if row is not None and whole is not None:
+            assert row == tuple(whole[name.lower()] for name in columns)
+            assert row.columns == tuple(map(str.lower, columns))
+
+
+@pytest.mark.parametrize("options", [{"encoding": "document"}, {"merge": "partial"}])
+def test_some_columns_of_rows_of_several_entries(store: Store, options: dict[str, str]) -> None:
+    """Are taken from the whole row."""
+    store.create_table("m", "k INT, a STRING, b STRING", primary_key=["k"], **options)
+    store.write("m", pa.table({"k": pa.array([1], pa.int32()), "a": ["x"], "b": ["y"]}))
+    store.write("m", pa.table({"k": pa.array([1], pa.int32()), "a": ["z"]}))
+    table = store.table("m")
+
+    assert table.get(1, columns=["b", "a"]) == (table.get(1).b, "z")
+
+
+@pytest.mark.parametrize("columns", [["nope"], [], "n", ["n", "n"], ["N", "n"]])
+def test_columns_that_cannot_be_read_have_errors(store: Store, columns: object) -> None:
+    """Also after others were read."""
+    table = store.table("t")
+    assert table.get(2, columns=["n"]) == (0,)
+    with pytest.raises(RelstateError):
+        table.get(2, columns=columns)
 
 
 @pytest.mark.parametrize(
