@@ -185,13 +185,7 @@ class FromPlanner:
         _check_input(tree)
         relation = self._plan_source(tree, context)
         for pivot in tree.args.get("pivots") or ():
-            if relation.domain:
-                raise unsupported_error(
-                    "PIVOT or UNPIVOT of a subquery that reads columns of the query around it",
-                    "write an aggregate with FILTER for each value",
-                    tree,
-                )
-            relation = plan_pivot(self.builder, relation, pivot)
+            relation = plan_pivot(self.builder, relation, pivot, context.domain)
         return relation
 
     def _plan_source(self, tree: Tree, context: Context) -> Relation:

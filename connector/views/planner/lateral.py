@@ -56,6 +56,7 @@ from .subquery_joins import (
     correlation_of,
     with_outer_values,
 )
+from .time_windows import has_time_window
 from .windows import find_windows
 
 
@@ -81,6 +82,8 @@ class LateralJoin:
             return self._joined(inner.node, inner.items, Correlation((), ()))
         if find_windows(list(select.expressions)) or select.args.get("qualify") is not None:
             raise self._error("windows")
+        if has_time_window(select):
+            raise self._error("windows of time")
         columns = select_columns(select, self._scope)
         if any(select_column.call is not None for select_column in columns):
             raise self._error("a function of rows in its SELECT")

@@ -36,6 +36,7 @@ from .calls import AGGREGATES, find_aggregates, function_of, name_of
 from .expressions import unsupported_error
 from .generators import plan_generator
 from .grouping_sets import GroupBy, plan_group_by
+from .outer_domain import Domain, group_over_domain
 from .scope import Scope
 
 # The types for which Spark aggregates before it pivots.
@@ -46,9 +47,16 @@ _NUMBERS = (
 _FIRSTS = frozenset({"first", "first_value", "last", "last_value", "any_value"})
 
 
-def plan_pivot(builder: Builder, relation: Relation, tree: exp.Pivot) -> Relation:
-    """Return the rows of a relation after a PIVOT or an UNPIVOT."""
-    return (_unpivot if tree.unpivot else _pivot)(builder, relation, tree)
+def plan_pivot(
+    builder: Builder, relation: Relation, tree: exp.Pivot, domain: Domain | None = None
+) -> Relation:
+    """Return the rows of a relation after a PIVOT or an UNPIVOT.
+
+    ``domain``: the outer values that the relation may be for.
+    """
+    if tree.unpivot:
+        return _unpivot(builder, relation, tree)
+    return _pivot(builder, relation, tree, domain)
 
 
 def _list_of(tree: exp.Pivot) -> exp.In:
@@ -99,7 +107,9 @@ def _columns_in_spark(
 # PIVOT
 
 
-def _pivot(builder: Builder, relation: Relation, tree: exp.Pivot) -> Relation:
+def _pivot(
+    builder: Builder, relation: Relation, tree: exp.Pivot, domain: Domain | None
+) -> Relation:
     listed, items = _list_of(tree), _visible_items(relation, tree)
     scope = Scope(relation.items)
     keys = [scope.resolve(part) for part in _parts(listed.this)]
@@ -113,14 +123,20 @@ def _pivot(builder: Builder, relation: Relation, tree: exp.Pivot) -> Relation:
     values = [_of_value(call, condition, is_numeric) for condition in conditions for call in calls]
     assert len(values) == len(pivoted_fields)
     group = [column(name) for name in dict.fromkeys(item.field for item in group_items)]
-    node, outputs = plan_group_by(builder, relation.node, GroupBy(tuple(group)), [*group, *values])
+    grouped_by, outer_values = GroupBy(tuple(group)), relation.domain
+    if domain is not None and outer_values:
+        node, outputs, outer_values = group_over_domain(
+            domain, relation.node, outer_values, grouped_by, [*group, *values], tree
+        )
+    else:
+        node, outputs = plan_group_by(builder, relation.node, grouped_by, [*group, *values])
     node, names = builder.compute(
         node, outputs, [*(key.name for key in group), *(field.name for field in pivoted_fields)]
     )
     by_field = dict(zip((key.name for key in group), names, strict=False))
     grouped = tuple(replace(item, field=by_field[item.field]) for item in group_items)
     pivoted = map(Item, (field.name for field in pivoted_fields), names[len(group) :])
-    return Relation(node, (*grouped, *pivoted))
+    return Relation(node, (*grouped, *pivoted), domain=outer_values)
 
 
 def _check_distinct(listed: exp.In) -> None:
@@ -207,7 +223,7 @@ def _unpivot(builder: Builder, relation: Relation, tree: exp.Pivot) -> Relation:
         present = [parse_expression(f"{types.quoted(field)} IS NOT NULL") for field in fields[1:]]
         node = builder.filter(node, [disjunction(present)])
     new_items = map(Item, (name.name, *(field.name for field in made)), fields)
-    result = Relation(node, (*passed, *new_items))
+    result = Relation(node, (*passed, *new_items), domain=relation.domain)
     alias = tree.args.get("alias")
     return result if alias is None else result.with_alias(alias.name)
 

@@ -225,12 +225,6 @@ class QueryPlanner:
         group = group_by(tree, columns, scope)
         keys = relation.domain
         if session is not None:
-            if keys:
-                raise unsupported_error(
-                    "session_window() in a subquery that reads columns of the query around it",
-                    "compute the sessions in a subquery in FROM",
-                    tree,
-                )
             own_scope = context.scope(relation.items)
             relation = plan_session(self._builder, relation, own_scope, session, group)
         if tree.args.get("having") is not None:

@@ -82,6 +82,7 @@ def plan_session(
             session.call,
         )
     partition = [tree for tree in expressions if comparable_text(tree) != value]
+    partition += map(column, relation.domain)
     node, names, is_global = compute_partition(builder, node, partition)
     field = types.Field(session.field, SESSION_TYPE)
     start, end_name = bounds

@@ -68,6 +68,7 @@ from .subquery_joins import (
     correlation_of,
     without_limit,
 )
+from .time_windows import has_time_window
 from .windows import find_windows
 
 
@@ -181,6 +182,8 @@ class Subqueries:
         select = planned.select
         if select is None:
             return False
+        if has_time_window(select):
+            return True
         columns = own_columns(planned, select)
         group = select.args.get("group")
         return (

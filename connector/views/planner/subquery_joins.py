@@ -265,12 +265,21 @@ class SubqueryJoin:
         correlated = self.correlation.equalities
         unknown = [e.inner for e in equalities if not self._is_never_null(inner, e.inner)]
         outer_unknown = [e.outer for e in equalities if not self._is_never_null(node, e.outer)]
-        if len(equalities) > 1 and (unknown or outer_unknown):
-            raise self.error("NOT IN of several values that may be NULL, within an expression")
         node, match = self._look_up(node, inner, [*correlated, *equalities])
         conditions = [f"{types.quoted(match)} IS NULL"]
+        nulls = inner
         if unknown:
-            nulls = self.builder.filter(inner, [_is_null(unknown[0])])
+            nulls = self.builder.filter(inner, [disjunction(list(map(_is_null, unknown)))])
+        if len(equalities) > 1:
+            near = [_may_be_equal(equality) for equality in equalities]
+            if unknown:
+                node, found = self._look_up_by(node, nulls, Correlation(correlated, near))
+                conditions.append(f"{types.quoted(found)} IS NULL")
+            if outer_unknown:
+                node, found = self._look_up_unknown(node, inner, outer_unknown, near)
+                conditions.append(f"{types.quoted(found)} IS NULL")
+            return node, parse_expression(" AND ".join(conditions))
+        if unknown:
             node, has_null = self._look_up(node, nulls, correlated)
             conditions.append(f"{types.quoted(has_null)} IS NULL")
         if outer_unknown:
@@ -278,6 +287,26 @@ class SubqueryJoin:
             value = text_of(outer_unknown[0])
             conditions.append(f"({value} IS NOT NULL OR {types.quoted(has_any)} IS NULL)")
         return node, parse_expression(" AND ".join(conditions))
+
+    def _look_up_unknown(
+        self, node: Node, inner: Node, outer: Sequence[Tree], near: Sequence[Tree]
+    ) -> tuple[Node, str]:
+        """Return what `_look_up` does for the rows with a NULL in ``outer``, NULL for others.
+
+        ``near``: the conditions that the values may be equal.
+        """
+        has_null = disjunction(list(map(_is_null, outer)))
+        marker = parse_expression(f"CASE WHEN {text_of(has_null)} THEN 0Y END")
+        node, (name,) = self.builder.compute(node, [marker])
+        inner, zero = self.builder.with_constant(inner, "zero")
+        is_unknown = Equality(column(name), column(zero))
+        correlation = Correlation([*self.correlation.equalities, is_unknown], near)
+        return self._look_up_by(node, inner, correlation)
+
+    def _look_up_by(self, node: Node, right: Node, correlation: Correlation) -> tuple[Node, str]:
+        """Return what `_look_up` does, by any conditions."""
+        right, correlation = compare_by_equalities(self.builder, node, right, correlation)
+        return self._look_up(node, right, correlation.equalities)
 
     def _inner_values(self) -> tuple[Node, list[Equality]]:
         """Return the subquery's rows, and the equalities of its values with those before IN."""

@@ -25,7 +25,7 @@ from relstate.storage import types
 
 from ..plan.node import Node
 from .builder import Builder, Relation
-from .expressions import TIME_WINDOW, function_name, unsupported_error
+from .expressions import SESSION_WINDOW, TIME_WINDOW, function_name, unsupported_error
 from .generators import plan_elements
 from .scope import Scope, as_fields
 
@@ -57,6 +57,12 @@ def window_calls(tree: exp.Select, name: str) -> Iterator[Tree]:
         for expression in value if isinstance(value, list) else [value]:
             if expression is not None:
                 yield from _calls_within(expression, name)
+
+
+def has_time_window(tree: exp.Select) -> bool:
+    """Return whether a SELECT calls window() or session_window()."""
+    names = TIME_WINDOW, SESSION_WINDOW
+    return any(next(window_calls(tree, name), None) is not None for name in names)
 
 
 def _calls_within(tree: Tree, name: str) -> Iterator[Tree]:

@@ -227,6 +227,10 @@ SELECT id FROM t WHERE (x, g) NOT IN (SELECT x, g FROM u WHERE k > 6)
 SELECT id FROM t WHERE x NOT IN (SELECT x FROM u WHERE k > 12) OR g = 'a'
 SELECT id FROM t WHERE NOT (x IN (SELECT x FROM u WHERE k < 6) OR g = 'a')
 SELECT id, x NOT IN (SELECT k FROM u WHERE k < 4) AS v FROM t
+SELECT id FROM t WHERE (x, y) NOT IN (SELECT x, k FROM u WHERE k > 3) OR g = 'a'
+SELECT id, (x, g) NOT IN (SELECT x, g FROM u WHERE k > 6 AND u.k <> t.id) AS v FROM t
+SELECT id, (SELECT p FROM (SELECT x, name FROM u WHERE u.k = t.id) PIVOT (sum(x) FOR name IN ('a' AS p))) AS v FROM t
+SELECT t.id, n, p FROM t, LATERAL (SELECT * FROM (SELECT x AS n, k, g FROM u WHERE u.x = t.x) PIVOT (sum(k) FOR g IN ('a' AS p, 'b' AS q)))
 SELECT id, EXISTS (SELECT 1 FROM u WHERE u.x = t.x) AS v, NOT EXISTS (SELECT 1 FROM u WHERE k = 99) AS w FROM t
 SELECT id, NOT (x IN (SELECT x FROM u WHERE k < 4) AND g = 'a') AS v FROM t
 SELECT id, CASE WHEN x NOT IN (SELECT x FROM u WHERE k < 4) THEN 1 ELSE 2 END AS v FROM t

@@ -104,15 +104,12 @@ REFUSED = {
     "SELECT id, NULL IN (SELECT x FROM (SELECT * FROM u WHERE u.g = t.g)) FROM t": "NOT EXISTS",
     "SELECT id FROM t WHERE x NOT IN ((SELECT max(x) FROM u))": "two pairs of parentheses",
     "SELECT explode(arr) AS e, count(*) OVER () AS c FROM t": "a query around this one",
-    "SELECT id FROM t WHERE (x, y) NOT IN (SELECT x, k FROM u) OR g = 'a'": "that may be NULL",
     "SELECT t.id FROM t LEFT JOIN u ON t.id = u.k AND t.x NOT IN (SELECT id FROM w)": "NOT EXISTS",
     "SELECT t.id FROM t LEFT JOIN u ON t.id = u.k "
     "AND NOT (t.x IN (SELECT id FROM w) OR t.x > 9)": "in the ON of an outer join",
     "SELECT t.id FROM t LEFT JOIN u ON t.id = u.k "
     "AND (t.x IN (SELECT id FROM w)) = FALSE": "in the ON of an outer join",
     "SELECT NULL AS v, id FROM t INTERSECT SELECT NULL, k FROM u": "CAST(NULL AS STRING)",
-    "SELECT t.id, p FROM t, LATERAL (SELECT * FROM (SELECT x, name FROM u WHERE u.k = t.id) "
-    "PIVOT (sum(x) FOR name IN ('a' AS p)))": "FILTER for each value",
     "SELECT id FROM t WHERE window(ts, '1 hour').start > ts": "select it in a query around",
     "SELECT count(*) FROM t GROUP BY ROLLUP (g, session_window(ts, '1 hour'))": "UNION ALL",
     "SELECT id FROM t WHERE session_window(ts, '1 hour').start > ts": "session_window() here",
