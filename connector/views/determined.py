@@ -11,7 +11,7 @@ Does not know: rows.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -22,6 +22,7 @@ from relstate.storage import types
 from .plan.aggregate import Aggregate
 from .plan.asof_join import AsofJoin
 from .plan.broadcast_join import BroadcastJoin
+from .plan.frame import ValueFrame
 from .plan.generate import Generate, Generator
 from .plan.join import Join, JoinNode
 from .plan.materialize import Materialize
@@ -253,11 +254,27 @@ def _window(
     if not child.has(field.name for field in node.order):
         return child
     is_total = _tells_apart(node, node.order)
+    same = frozenset(() if is_total else _same_for_ties(node))
     return child.with_exact(
         call.output.name
         for call in node.calls
-        if child.has(call.inputs) and (is_total or not call.depends_on_ties)
+        if child.has(call.inputs) and (is_total or call.output.name in same)
     )
+
+
+def _same_for_ties(node: OrderedWindow) -> Iterator[str]:
+    """Yield the values of a window that are the same whatever the order of rows that tie."""
+    below = node.child
+    while isinstance(below, Project):
+        below = below.child
+    same: set[str] = set()
+    if isinstance(below, OrderedWindow) and (below.group, below.order) == (node.group, node.order):
+        same = set(_same_for_ties(below))
+    for call in node.calls:
+        # A value in a frame of values that its rows have in common with those that tie.
+        is_shared = isinstance(call.frame, ValueFrame) and call.argument in same
+        if is_shared or not call.depends_on_ties:
+            yield call.output.name
 
 
 def _recomputed_windows(node: WindowRecompute, child: Determined) -> Determined:

@@ -121,6 +121,22 @@ SHAPES: dict[str, str] = {
         nth_value(n, 2) IGNORE NULLS OVER (PARTITION BY g ORDER BY k ROWS 3 PRECEDING) AS j,
         nth_value(n, 3) IGNORE NULLS OVER (PARTITION BY g ORDER BY k ROWS UNBOUNDED PRECEDING) AS o
         FROM t WINDOW w AS (PARTITION BY g ORDER BY d DESC, k)""",
+    "toend": """SELECT k, sum(v) OVER w AS s, count(n) OVER w AS c, avg(n) OVER w AS a,
+        min(g) OVER w AS h, last_value(ts) OVER w AS f, first_value(n) IGNORE NULLS OVER w AS i,
+        sum(m) OVER (PARTITION BY n ORDER BY v RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
+        AS p, max(v) OVER (PARTITION BY n ORDER BY k DESC
+            ROWS BETWEEN 2 FOLLOWING AND UNBOUNDED FOLLOWING) AS q,
+        count(*) OVER (PARTITION BY n ORDER BY k
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS r,
+        sum(v) OVER (PARTITION BY n ORDER BY d
+            RANGE BETWEEN INTERVAL 1 DAY PRECEDING AND UNBOUNDED FOLLOWING) AS t
+        FROM t WINDOW w AS (PARTITION BY n ORDER BY k
+            ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)""",
+    "wholes": """SELECT k, sum(v) OVER w AS s, count(*) FILTER (WHERE v > 0) OVER w AS c,
+        max(m) OVER w AS h, max_by(k, v) OVER w AS b, lag(k) OVER (PARTITION BY n ORDER BY k) AS l,
+        last_value(v) OVER (PARTITION BY n ORDER BY k ROWS BETWEEN UNBOUNDED PRECEDING AND
+            UNBOUNDED FOLLOWING) AS e, min(v) OVER () AS m
+        FROM t WINDOW w AS (PARTITION BY n)""",
     "rankedtop": """SELECT k, g, v, r FROM
         (SELECT *, rank() OVER (PARTITION BY g ORDER BY v DESC) AS r FROM t) WHERE r <= 2""",
     "rankedall": "SELECT k, n FROM t QUALIFY dense_rank() OVER (ORDER BY n DESC NULLS LAST) < 3",

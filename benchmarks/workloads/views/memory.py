@@ -27,10 +27,16 @@ _VIEWS = {
     "top n": "SELECT k, d, s FROM r "
     "QUALIFY row_number() OVER (PARTITION BY k % 1000 ORDER BY d, k) <= 3",
     "hash join": "SELECT x.k, x.s, y.d FROM r x LEFT JOIN r y ON x.k = y.k AND y.a > 0",
+    "broadcast join": "SELECT x.k, y.k AS band, y.d FROM r x "
+    "JOIN (SELECT k, d FROM r WHERE a % 1000 = 0) y "
+    "ON x.k BETWEEN y.k AND y.k + 1000000",
     "asof join": "SELECT x.k, y.d FROM r x LEFT ASOF JOIN r y MATCH_CONDITION (x.ts > y.ts) "
     "ON x.k % 1000 = y.k % 1000",
     "window": "SELECT k, lag(d) OVER w AS l, sum(a) OVER w AS t FROM r "
     "WINDOW w AS (PARTITION BY k % 1000 ORDER BY ts, k)",
+    "whole partitions": "SELECT k, d, max(d) OVER (PARTITION BY k % 20000) AS m FROM r",
+    "present time": "SELECT k, d, s FROM r WHERE ts <= now() AND ts > now() - INTERVAL 200 YEARS",
+    "explode": "SELECT k, e FROM r LATERAL VIEW explode(array(a, k, k + a)) AS e",
     "keyed recompute": "SELECT k % 20000 AS g, median(d) AS d FROM r GROUP BY 1",
 }
 

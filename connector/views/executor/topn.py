@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from relstate.storage import arrow
 
-from ..plan.node import sorted_key
+from ..plan.node import Order, sorted_key
 from ..plan.topn import Ranking, TopN
 from .changes import (
     Changes,
@@ -51,7 +51,7 @@ class TopNExecutor(Executor[TopN]):
     def __init__(self, node: TopN, states: Sequence[State], is_ansi: bool = True) -> None:
         super().__init__(node, states, is_ansi)
         self._end = node.offset + node.limit
-        order = sorted_key(node.group, node.order, node.child.key)
+        order = sorted_key(node.group, node.order, list(map(Order, node.child.key)))
         self._keys = RowKeys(node.child.fields, order)
         self._groups = RowKeys(node.child.fields, order[: len(node.group)])
         names = {*node.group, *(column.name for column in node.order)}
@@ -67,7 +67,7 @@ class TopNExecutor(Executor[TopN]):
     @classmethod
     def tables(cls, node: TopN) -> tuple[StateTableSpec, ...]:
         """The child's rows, by their groups and in order."""
-        order = sorted_key(node.group, node.order, node.child.key)
+        order = sorted_key(node.group, node.order, list(map(Order, node.child.key)))
         fields, distribution = node.child.fields, node.distribution or ()
         return (StateTableSpec.of_rows("rows", fields, order, distribution),)
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from relstate.storage import arrow, types
 
-from ..plan.node import Order, free_name, sorted_key
+from ..plan.node import Order, free_name
 from ..plan.window import OrderedCall, OrderedWindow, WindowFunction
 from .executor import StateTableSpec
 from .window_values import carried_types
@@ -48,7 +48,7 @@ class WindowLayout:
     @cached_property
     def order(self) -> tuple[Order, ...]:
         """The primary key: the partition, the order, the rest of the child's key."""
-        return sorted_key(self._node.group, self._node.order, self._node.child.key)
+        return self._node.whole_order
 
     @cached_property
     def fields(self) -> tuple[types.Field, ...]:

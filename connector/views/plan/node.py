@@ -260,6 +260,11 @@ class Order:
         return f"{self.name}{direction}{nulls}"
 
     @property
+    def reverse(self) -> Order:
+        """The field in the opposite direction, NULLs at the opposite end."""
+        return Order(self.name, not self.descending, not self.nulls_first)
+
+    @property
     def sql(self) -> str:
         """The sort key in Spark's SQL."""
         direction = "DESC" if self.descending else "ASC"
@@ -280,10 +285,10 @@ class Order:
         return cls(read_text(name), read_flag(descending), read_flag(nulls_first))
 
 
-def sorted_key(group: Names, order: Sequence[Order], key: Names) -> tuple[Order, ...]:
+def sorted_key(group: Names, order: Sequence[Order], key: Sequence[Order]) -> tuple[Order, ...]:
     """Return the key of a table of rows sorted by their group, an order, and their own key."""
     orders = {name: Order(name) for name in group}
-    for field in (*order, *map(Order, key)):
+    for field in (*order, *key):
         orders.setdefault(field.name, field)
     return tuple(orders.values())
 

@@ -37,6 +37,7 @@ from .node import (
     read_orders,
     read_text,
     require,
+    sorted_key,
 )
 
 
@@ -226,13 +227,22 @@ class OrderedCall:
 class OrderedWindow(Grouped):
     """Every row of the child with the values of functions over its partition in one order.
 
-    Rows that are equal in the order are sorted by their keys.
+    Rows that are equal in the order are sorted by their keys; ``reverses_ties``: descending, so
+    that all rows are in the reverse of another order.
     """
 
     operator = "window"
 
     order: tuple[Order, ...]
     calls: tuple[OrderedCall, ...]
+    reverses_ties: bool = False
+
+    @cached_property
+    def whole_order(self) -> tuple[Order, ...]:
+        """The partition, the order, and the key of the child, which sort all rows."""
+        key = map(Order, self.child.key)
+        ties = [field.reverse if self.reverses_ties else field for field in key]
+        return sorted_key(self.group, self.order, ties)
 
     @cached_property
     def fields(self) -> tuple[types.Field, ...]:
@@ -290,8 +300,9 @@ class OrderedWindow(Grouped):
         """``Window of each [field] by [order] [function AS field], a change costs …``."""
         group = self._group_text("of each")
         order = ", ".join(map(str, self.order))
+        ties = ", ties last first" if self.reverses_ties else ""
         calls = ", ".join(map(str, self.calls))
-        return f"Window{group} by [{order}] [{calls}], a change costs {self._cost}"
+        return f"Window{group} by [{order}{ties}] [{calls}], a change costs {self._cost}"
 
     @property
     def _cost(self) -> str:
@@ -314,6 +325,7 @@ class OrderedWindow(Grouped):
             "is_global": self.is_global,
             "order": [order.to_json() for order in self.order],
             "calls": [call.to_json() for call in self.calls],
+            **({"reverses_ties": True} if self.reverses_ties else {}),
         }
 
     @classmethod
@@ -324,6 +336,7 @@ class OrderedWindow(Grouped):
             read_names(value["group"]),
             read_orders(value["order"]),
             tuple(map(OrderedCall.from_json, read_list(value["calls"]))),
+            read_flag(value.get("reverses_ties", False)),
             is_global=read_flag(value["is_global"]),
         )
 

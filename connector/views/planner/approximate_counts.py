@@ -12,6 +12,7 @@ Does not know: the formula of the estimate.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from sqlglot import exp
 
@@ -97,15 +98,20 @@ def _with_rank(builder: Builder, node: Node, name: str, bits: int) -> tuple[Node
     return node, register_name, rank_name
 
 
-def join_groups(builder: Builder, left: Node, right: Node, group: Names) -> Node:
-    """Return the rows of two operators that have one row for each of the same groups."""
-    names = {name: builder.namer.unique_name(name) for name in group}
+def join_groups(
+    builder: Builder, left: Node, right: Node, group: Sequence[tuple[str, str]]
+) -> Node:
+    """Return the rows of an operator with those of another, which has one row for each group.
+
+    ``group``: the fields of both that are equal, or both NULL.
+    """
+    names = {name: builder.namer.unique_name(name) for _, name in group}
     renamed = Project(
         right, tuple(pass_through_output(field, names.get(field.name)) for field in right.fields)
     )
     keys = (
-        JoinKey(name, names[name], _key_field(builder, left, name), is_null_safe=True)
-        for name in group
+        JoinKey(name, names[right_name], _key_field(builder, left, name), is_null_safe=True)
+        for name, right_name in group
     )
     return Join(left, renamed, JoinKind.INNER, tuple(keys))
 

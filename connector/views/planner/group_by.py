@@ -157,7 +157,14 @@ def _plan_calls(
         values[comparable_text(call)] = column(estimate)
         is_alone = not others and call is counts[0]
         operator = (
-            estimates if is_alone else join_groups(builder, operator, estimates, distinct_groups)
+            estimates
+            if is_alone
+            else join_groups(
+                builder,
+                operator,
+                estimates,
+                list(zip(distinct_groups, distinct_groups, strict=True)),
+            )
         )
     return operator, groups, [values[comparable_text(call)] for call in calls]
 

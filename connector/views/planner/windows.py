@@ -1,8 +1,9 @@
 """Windows: ROW_NUMBER, RANK and DENSE_RANK as ranks, and every function over its partition.
 
 A single one of the three becomes a rank, which a condition in an outer query may bound. All other
-windows are maintained from the first changed row on if they can be (ordered_windows), else by keyed
-recompute. Windows with the same PARTITION BY share an operator.
+windows are maintained from the first changed row on (ordered_windows) or as an aggregate of their
+partition (whole_partitions) if they can be, else by keyed recompute. Windows with the same
+PARTITION BY share an operator.
 
 Does not know: conditions on ranks (rank_bound).
 """
@@ -30,6 +31,7 @@ from .ordered_windows import (
     plan_ordered_rank,
     plan_ordered_windows,
 )
+from .whole_partitions import Partitions, is_of_whole_partition, plan_whole_partitions
 
 _RANKINGS: dict[type[Tree], Ranking] = {
     exp.RowNumber: Ranking.ROW_NUMBER,
@@ -89,9 +91,10 @@ def plan_windows(
         node, name = _plan_rank(builder, node, windows[0], ranking, titles[0] or "place")
         return node, [name]
     names: dict[int, str] = {}
+    rows = node
     for partition, members in _by_partition(windows):
         pairs = [(window, titles[windows.index(window)]) for window in members]
-        node, outputs = _plan_partition(builder, node, partition, pairs)
+        node, outputs = _plan_partition(builder, rows, node, partition, pairs)
         names.update(zip(map(id, members), outputs, strict=True))
     return node, [names[id(window)] for window in windows]
 
@@ -163,15 +166,19 @@ def _by_partition(windows: Sequence[Tree]) -> Iterator[tuple[list[Tree], list[Tr
 
 def _plan_partition(
     builder: Builder,
+    rows: Node,
     node: Node,
     partition: Sequence[Tree],
     windows: Sequence[tuple[Tree, str | None]],
 ) -> tuple[Node, Names]:
-    """Return the rows with the values of windows over one partition, and their fields."""
+    """Return an operator with the values of windows over one partition, and their fields.
+
+    ``rows``: those that all windows are computed over; ``node`` has them, with values of windows.
+    """
+    maintained = _plan_maintained(builder, rows, node, partition, windows)
+    if maintained is not None:
+        return maintained
     node, group, is_global = compute_partition(builder, node, partition)
-    ordered = _plan_ordered(builder, node, group, windows, is_global=is_global)
-    if ordered is not None:
-        return ordered
     texts: list[tuple[str, tuple[Order, ...], str | None]] = []
     for window, _ in windows:
         node, text = _compute_function(builder, node, window.this)
@@ -190,23 +197,43 @@ def _plan_partition(
     return WindowRecompute(node, group, tuple(calls), is_global=is_global), names
 
 
-def _plan_ordered(
+def _plan_maintained(
     builder: Builder,
+    rows: Node,
     node: Node,
-    group: Names,
+    partition: Sequence[Tree],
     windows: Sequence[tuple[Tree, str | None]],
-    *,
-    is_global: bool,
 ) -> tuple[Node, Names] | None:
-    """Return the rows with the values of windows, and their fields; None if one is recomputed."""
-    calls: list[tuple[OrderedCallTree, str]] = []
+    """Return what `_plan_partition` does; None if one of the windows is recomputed."""
+    ordered: list[tuple[OrderedCallTree, str]] = []
+    whole: list[tuple[Tree, str]] = []
     for window, title in windows:
+        name = title or name_of(function_of(window.this))
         clause = window.args.get("order")
         call = parse_ordered_call(window, [] if clause is None else sort_keys(clause))
-        if call is None:
+        if call is not None:
+            ordered.append((call, name))
+        elif is_of_whole_partition(window):
+            whole.append((window, name))
+        else:
             return None
-        calls.append((call, title or name_of(function_of(window.this))))
-    return plan_ordered_windows(builder, node, group, calls, is_global=is_global)
+    node, group, is_global = compute_partition(builder, node, partition)
+    planned: tuple[Node, Names] | None = node, ()
+    if ordered:
+        planned = plan_ordered_windows(builder, node, group, ordered, is_global=is_global)
+    if planned is None or not whole:
+        return planned
+    node, in_order = planned
+    partitions = Partitions(*compute_partition(builder, rows, partition))
+    planned = plan_whole_partitions(builder, node, group, partitions, whole)
+    if planned is None:
+        return None
+    node, of_partition = planned
+    wholes = {id(window) for window, _ in whole}
+    names, whole_names = iter(in_order), iter(of_partition)
+    return node, tuple(
+        next(whole_names if id(window) in wholes else names) for window, _ in windows
+    )
 
 
 def _title(builder: Builder, window: Tree, title: str | None) -> str:

@@ -117,9 +117,11 @@ def nearest(argument: str, offset: int) -> list[OrderedCall]:
     ]
 
 
-def window(order: tuple[Order, ...], *calls: OrderedCall) -> OrderedWindow:
+def window(
+    order: tuple[Order, ...], *calls: OrderedCall, reverses_ties: bool = False
+) -> OrderedWindow:
     """Return the window of a partition by g."""
-    return OrderedWindow(CHILD, ("g",), order, calls)
+    return OrderedWindow(CHILD, ("g",), order, calls, reverses_ties=reverses_ties)
 
 
 ALL_OVER = (F.COUNT, F.SUM, F.MIN, F.MAX, F.AVG, F.FIRST_VALUE, F.LAST_VALUE)
@@ -205,6 +207,13 @@ CASES = {
     "second nearest": window((Order("o", True),), *nearest("n", 2), call(F.LAG, "n", None, 1)),
     "last known": window((Order("w"),), call(F.LAST_VALUE, "s", RUNNING, ignores_nulls=True)),
     "extremes": window((Order("w"),), call(F.MAX, "n", RUNNING), call(F.MIN, "n", BY_PLACE)),
+    "ties last first": window(
+        (Order("p", True, False),),
+        *(call(f, "n", RUNNING) for f in ALL_OVER),
+        call(F.SUM, "p", BY_PLACE),
+        call(F.LAG, "id", None, 2),
+        reverses_ties=True,
+    ),
     "by the group": window((Order("g"),), call(F.SUM, "n", BY_PLACE), call(F.ROW_NUMBER)),
 }
 
@@ -334,7 +343,7 @@ def aggregated(one: OrderedCall, values: list[Any]) -> Any:
 
 def compared(node: OrderedWindow, left: Row, right: Row) -> int:
     """Return the order of two rows of one partition: -1, 0 or 1."""
-    for order in (*node.order, *map(Order, node.child.key)):
+    for order in node.whole_order:
         result = compared_values(order, left[order.name], right[order.name])
         if result:
             return result
