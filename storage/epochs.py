@@ -3,8 +3,8 @@
 A store, its catalog and its tables share one object of this kind; what they read or commit goes
 through it.
 
-Promises: the newest epoch is looked up at each call; a store that was closed is neither read nor
-written through it. Safe between threads; each process opens its own.
+Promises: the newest epoch is looked up at each call, unless a staleness is allowed; a store that
+was closed is neither read nor written through it. Safe between threads; each process opens its own.
 Does not know: tables and rows.
 """
 
@@ -34,6 +34,7 @@ from .index.maintenance import IndexMaintenance
 from .instant import micros_of, seconds_of
 from .log.entry import Entry, Settings
 from .log.log import Log
+from .log.moment import Moment
 from .log.proposal import Proposal
 from .log.segment_record import SegmentRecord
 from .log.state import StoreState
@@ -51,11 +52,13 @@ _logger = logging.getLogger(__name__)
 class Epochs:
     """The log of an open store and the newest state known of it."""
 
-    def __init__(self, log: Log, state: StoreState) -> None:
+    def __init__(self, log: Log, state: StoreState, max_staleness: int = 0) -> None:
         """``state``: what the log was loaded with; use `create` or `open`."""
         self.environment = log.environment
         self.log = log
         self._state = state
+        self._max_staleness = max_staleness
+        self._looked = Moment.of(log.environment)
         self._closed = False
         self._layouts = IndexLayouts()
 
@@ -82,10 +85,11 @@ class Epochs:
             return cls(log, log.load())
 
     @classmethod
-    def open(cls, environment: Environment) -> Epochs:
-        """Open a store. StoreNotFoundError, NotAStoreError, CorruptionError."""
+    def open(cls, environment: Environment, max_staleness: int = 0) -> Epochs:
+        """Open a store: see `Store.open`. StoreNotFoundError, NotAStoreError, CorruptionError."""
+        seconds = seconds_of("max_staleness", max_staleness)
         log = Log(environment)
-        return cls(log, log.load())
+        return cls(log, log.load(), seconds)
 
     @classmethod
     def open_path(cls, path: str) -> Epochs:
@@ -114,13 +118,34 @@ class Epochs:
 
     @property
     def state(self) -> StoreState:
-        """The store at its newest epoch, looked up now. ClosedError."""
+        """The store at its newest epoch, looked up now or lately: see `Store.open`. ClosedError."""
+        if self._max_staleness and self._looked.is_within(
+            self._max_staleness, Moment.of(self.environment)
+        ):
+            self.check_open()
+            return self._state
+        return self.look_up()
+
+    def look_up(self) -> StoreState:
+        """Return the store at its newest epoch, looked up now. ClosedError."""
         self.check_open()
+        if self._max_staleness:
+            self._looked = Moment.of(self.environment)
         state = self._state
         newest = self.log.refresh(state)
         if newest is not state:
             self._state = newest
         return newest
+
+    @property
+    def likely_state(self) -> StoreState:
+        """The store at what is probably its newest epoch, looked up only if that is doubtful.
+
+        For a writer, whose commit fails if it is not. ClosedError.
+        """
+        self.check_open()
+        state = self._state
+        return state if self.log.is_probably_newest(state) else self.look_up()
 
     def advance(self, state: StoreState) -> None:
         """Take a state that a commit has led to as the newest known."""
@@ -186,7 +211,8 @@ class Epochs:
 
         indexes = IndexMaintenance(self.log, proposal, self._layouts)
         try:
-            done = commit(self.log, self.state, proposal, check, indexes)
+            self.check_open()
+            done = commit(self.log, self._state, proposal, check, indexes)
         except UnknownOutcomeError:
             raise
         except RelstateError as error:

@@ -8,7 +8,8 @@ A location is text, so that it goes wherever a path goes: into a pickled task, a
 The options of an object store, which may hold credentials, are beside the text and travel with it
 when it is pickled; they are in no message, no `repr` and nothing that is made of the text.
 
-Promises: anything else is refused in words, before a file is touched.
+Promises: anything else is refused in words, before a file is touched; no message repeats what may
+be credentials in a URI.
 Does not know: whether there is a store, or which options an object store has.
 """
 
@@ -26,8 +27,13 @@ from .errors import OptionError
 _OBJECT_SCHEMES = {
     "s3": "s3", "s3a": "s3", "az": "az", "azure": "az", "gs": "gs", "gcs": "gs", "memory": "memory",
 }  # fmt: skip
-_OBJECT_URI = re.compile(r"([a-z0-9]+)://([^/?#]+)((?:/.*)?)", re.DOTALL | re.IGNORECASE)
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+_OBJECT_URI = re.compile(
+    rf"({'|'.join(_OBJECT_SCHEMES)})://([^/?#]+)((?:/.*)?)", re.DOTALL | re.IGNORECASE
+)
+# What looks like a URI: also one of no scheme that there is, for a typing error makes no folder.
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+(?=:)|[A-Za-z0-9+.-]+(?=://)):")
+# What a URI may have of credentials: before an @, which a secret's own / may precede, and after ?.
+_CREDENTIALS = re.compile(r"(?<=://).*@|[?#].*", re.DOTALL)
 _LOCAL_FILE = re.compile(r"(?i:file):(?://(?i:localhost)?)?(/(?:[^/].*)?)", re.DOTALL)
 
 
@@ -56,7 +62,7 @@ class Location(str):
         uri = _OBJECT_URI.fullmatch(self)
         if uri is None:
             raise AssertionError(f"{self!r} is not in an object store")
-        return uri[1], uri[2], uri[3].strip("/")
+        return uri[1].lower(), uri[2], uri[3].strip("/")
 
 
 def location_of(
@@ -74,17 +80,36 @@ def location_of(
         options = dict(path.storage_options) if isinstance(path, Location) else {}
     _check_text(text)
     uri = _OBJECT_URI.fullmatch(text)
-    if uri is None or uri[1].lower() not in _OBJECT_SCHEMES:
+    if uri is None:
+        folder = _local_folder(text)
         if options:
             raise OptionError(
                 f"{text!r} is a local folder, and storage_options are for object stores"
             )
-        return Location(_local_folder(text))
+        return Location(folder)
+    _check_bucket(uri[1].lower(), uri[2])
     names = [name for name in uri[3].split("/") if name]
     if {".", ".."} & {*names}:
-        raise OptionError(f"{text!r} has a part '.' or '..', which an object store takes as a name")
+        raise OptionError(
+            f"{_shown(text)} has a part '.' or '..', which an object store takes as a name"
+        )
     prefix = "".join(f"/{name}" for name in names)
     return Location(f"{_OBJECT_SCHEMES[uri[1].lower()]}://{uri[2]}{prefix}", options)
+
+
+def _check_bucket(scheme: str, bucket: str) -> None:
+    if "@" in bucket or ":" in bucket:
+        # Without the bucket, of which a part may be a secret.
+        raise OptionError(
+            f"the bucket's name in this {scheme}:// address contains '@' or ':', which no bucket's "
+            "does: an address holds no credentials, give them as storage_options or by the "
+            "environment's variables; another server is the option 'endpoint'"
+        )
+
+
+def _shown(text: str) -> str:
+    """Return a URI for a message, without what may be credentials."""
+    return repr(_CREDENTIALS.sub("***", text))
 
 
 def _checked_options(options: Mapping[str, str] | None) -> dict[str, str] | None:
@@ -117,12 +142,12 @@ def _local_folder(text: str) -> str:
         return text
     if scheme[1].lower() == "file":
         raise OptionError(
-            f"{text!r} is not a file URI of this machine: write file:///absolute/path"
+            f"{_shown(text)} is not a file URI of this machine: write file:///absolute/path"
         )
     raise OptionError(
-        f"{text!r} has the scheme {scheme[1]!r}, and relstate stores data in local folders and at "
-        "s3://bucket/prefix, az://container/prefix, gs://bucket/prefix: give one of them (a folder "
-        f"of this name is './{text}')"
+        f"{_shown(text)} has the scheme {scheme[1]!r}, and relstate stores data in local folders "
+        "and at s3://bucket/prefix, az://container/prefix, gs://bucket/prefix: give one of them (a "
+        "folder of this name needs './' before it)"
     )
 
 

@@ -98,13 +98,18 @@ class Store:
         path: str,
         *,
         storage_options: Mapping[str, str] | None = None,
+        max_staleness: int = 0,
         environment: Environment | None = None,
     ) -> Store:
         """Open the store at ``path``; ``storage_options`` as of `create`.
 
+        ``max_staleness``: seconds for which reads may leave out what others have committed. With 0
+        each read looks for a newer epoch, which is a request where the store is in a bucket. What
+        this object commits, it reads at once; no commit relies on what may be stale.
         StoreNotFoundError, NotAStoreError, CorruptionError, OptionError.
         """
-        return cls(Epochs.open(environment or environment_of(path, storage_options)))
+        environment = environment or environment_of(path, storage_options)
+        return cls(Epochs.open(environment, max_staleness))
 
     def close(self) -> None:
         """Close the store's files; what is read or committed later raises ClosedError.

@@ -8,7 +8,7 @@ Does not know: Spark, or what a state table does with its rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -21,15 +21,18 @@ from .errors import (
     AppendOnlyError,
     CheckViolationError,
     ConflictError,
+    RelstateError,
     SchemaMismatchError,
     SegmentMissingError,
     UniqueViolationError,
+    UnknownOutcomeError,
     UsageError,
 )
 from .log.entry import Entry
 from .log.proposal import Proposal, Reads
 from .log.rules import check_unread
 from .log.sequenced_segment import sequence_segments
+from .log.state import StoreState
 from .log.table_definition import TableDefinition
 from .rows import Rows, batches_of
 from .segment.key import Kind
@@ -44,7 +47,10 @@ from .table.tablewriter import TableWriter, WriteTarget
 
 def write_target(epochs: Epochs, name: str, *, expiring: bool = False) -> WriteTarget:
     """Return what a task needs to write rows of a table: see `Jobs.write_target`."""
-    state = epochs.state
+    return _target_at(epochs, epochs.look_up(), name, expiring)
+
+
+def _target_at(epochs: Epochs, state: StoreState, name: str, expiring: bool) -> WriteTarget:
     definition = user_table(state, name, "written")
     if expiring:
         check_unread(state, definition.table_id, "written with rows that expire")
@@ -67,8 +73,43 @@ def write_rows(
     as `TableWriter.write` takes them. Errors as of `TableWriter.write` and `transaction.commit`;
     UsageError for what is not rows, DataError for a stream that fails: see `batches_of`.
     """
+
+    def write_at(state: StoreState) -> int:
+        return _write_rows_at(epochs, state, name, rows, kind, overwrite, ttls)
+
+    return _at_likely_state(epochs, rows, write_at)
+
+
+def _at_likely_state(epochs: Epochs, rows: Rows, write_at: Callable[[StoreState], int]) -> int:
+    """Return the epoch of a write that is prepared for what is probably the newest state.
+
+    If it is refused, and that was not the newest, it is prepared again: the table may have been
+    created or altered meanwhile. Rows that can be read only once are prepared for the newest.
+    """
+    is_repeatable = isinstance(rows, pa.RecordBatch | pa.Table | list | tuple)
+    likely = epochs.likely_state if is_repeatable else epochs.look_up()
+    try:
+        return write_at(likely)
+    except UnknownOutcomeError:
+        raise
+    except RelstateError:
+        newest = epochs.look_up()
+        if newest is likely or not is_repeatable:
+            raise
+    return write_at(newest)
+
+
+def _write_rows_at(
+    epochs: Epochs,
+    state: StoreState,
+    name: str,
+    rows: Rows,
+    kind: Kind | None,
+    overwrite: bool,
+    ttls: pa.Array | None,
+) -> int:
     started = epochs.environment.now()
-    target = write_target(epochs, name, expiring=ttls is not None)
+    target = _target_at(epochs, state, name, ttls is not None)
     batches = batches_of(rows, target.definition.schema)
     if target.definition.schema.row_id is not None:
         if kind is not None:
@@ -100,8 +141,18 @@ def write_rows(
 
 def patch_rows(epochs: Epochs, name: str, patches: Rows, *, ttls: pa.Array | None = None) -> int:
     """Change parts of rows of a table and return the epoch: see `Store.patch`."""
+
+    def patch_at(state: StoreState) -> int:
+        return _patch_rows_at(epochs, state, name, patches, ttls)
+
+    return _at_likely_state(epochs, patches, patch_at)
+
+
+def _patch_rows_at(
+    epochs: Epochs, state: StoreState, name: str, patches: Rows, ttls: pa.Array | None
+) -> int:
     started = epochs.environment.now()
-    target = write_target(epochs, name, expiring=ttls is not None)
+    target = _target_at(epochs, state, name, ttls is not None)
     batches = batches_of(patches, target.definition.schema)
     if target.definition.schema.row_id is not None:
         raise no_key_error(name, "no row can be patched by key: use SQL, UPDATE … WHERE …")
@@ -186,7 +237,7 @@ def open_state_table(
 
     TableNotFoundError; InternalTableError; UsageError for a table whose rows are merged or expire.
     """
-    definition = user_table(epochs.state, name, "written")
+    definition = user_table(epochs.look_up(), name, "written")
     _check_state_table(definition, strict)
     return StateTable.buffered(_TableEpochs(epochs, name), vnodes=vnodes, strict=strict)
 

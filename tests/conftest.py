@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,14 +86,34 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run the tests of a module over each of its ``PLACES``, if it names some: see `place`."""
+    places = getattr(metafunc.module, "PLACES", ())
+    is_chosen = any(
+        "place" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")
+    )
+    if places and "place" in metafunc.fixturenames and not is_chosen:
+        metafunc.parametrize("place", places)
+
+
 @pytest.fixture
-def make_store(tmp_path: Path) -> Iterator[StoreMaker]:
+def place() -> str:
+    """Where stores are made: in a ``folder``, or in a ``bucket`` in memory."""
+    return "folder"
+
+
+@pytest.fixture
+def make_store(tmp_path: Path, place: str) -> Iterator[StoreMaker]:
     """Make stores; when the test is over, each of them must pass its check."""
     made: list[Store] = []
 
     def make(**options: Any) -> Store:
-        path = str(tmp_path / f"store{len(made)}")
-        made.append(Store.create(path, environment=unsynced(path), **options))
+        if place == "bucket":
+            uri, cache = f"memory://{uuid.uuid4().hex}/a store", str(tmp_path / "cache")
+            made.append(Store.create(uri, storage_options={"cache_folder": cache}, **options))
+        else:
+            path = str(tmp_path / f"store{len(made)}")
+            made.append(Store.create(path, environment=unsynced(path), **options))
         return made[-1]
 
     yield make

@@ -22,8 +22,12 @@ if typing.TYPE_CHECKING:
     from relstate.storage.errors import *  # noqa: F403
 
     create = Store.create
-
-    def open(path: str) -> Store:
+    def open(
+        path: str,
+        *,
+        storage_options: typing.Mapping[str, str] | None = None,
+        max_staleness: int = 0,
+    ) -> Store:
         """Open the store at ``path``: see `Store.open`."""
 
     __version__: str

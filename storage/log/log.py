@@ -30,6 +30,11 @@ entry is removed only when it is so much older, by the clock of the files, than 
 within half of that time after a reader saw its own entry, a missing next entry was not removed, and
 one look is enough. A writer looks in any case (below).
 
+**The look before a commit.** Where it is a request, a writer leaves it out if what it knows of the
+log is probably the newest: its own entry was seen lately, and no other writer has come between its
+last few commits. If it is wrong, its entry's slot is taken, and it looks then; if it is right, no
+other commit came after what it knew, as the slot shows.
+
 **Zombie writers.** A writer may sleep between looking at the log and creating its entry, while
 others commit and fold: the slot is free again, and the writer wins it. Such an entry is dead. The
 writer detects this because its epoch has an archive: nothing is removed before it is archived, so a
@@ -79,6 +84,8 @@ from .state import StoreState, fold
 
 # Loading starts again when the log was folded meanwhile, which takes 33 commits each time.
 _LOADING_ATTEMPTS = 100
+# A writer is alone after so many commits in a row between which no other writer's came.
+_ALONE = 8
 
 _logger = logging.getLogger(__name__)
 
@@ -121,6 +128,8 @@ class Log:
         self._watch = _Watch.of(0)
         # The commit whose own entry was there last, and when; see "The delay of removal".
         self._last_own: tuple[str, Moment] = ("", LONG_AGO)
+        # How many commits there were since another writer's; see "The look before a commit".
+        self._undisturbed = _ALONE
 
     # Creating
 
@@ -312,7 +321,8 @@ class Log:
         """
         if self._was_seen(state.commit_id):
             return state
-        return state if self._contains(state) else self._reload(state)
+        now = Moment.of(self.environment)
+        return self._seen(state, now) if self._contains(state) else self._reload(state)
 
     def _contains(self, state: StoreState) -> bool:
         try:
@@ -331,9 +341,19 @@ class Log:
             return self._reload(state)
         self._check_parents(state, entries)
         self._cache.add(entries)
+        self._undisturbed = 0
         return self._seen(fold(state, entries), now)
 
+    def is_probably_newest(self, state: StoreState) -> bool:
+        """Return whether to commit after a state without a look. See "The look before a commit"."""
+        return (
+            self.environment.removal_delay > 0
+            and self._undisturbed >= _ALONE
+            and self._was_seen(state.commit_id)
+        )
+
     def _reload(self, state: StoreState) -> StoreState:
+        self._undisturbed = 0
         loaded = self.load()
         root = self.environment.location("")
         if loaded.settings.store_id != state.settings.store_id:
@@ -402,6 +422,7 @@ class Log:
             if self._is_alive(entry):
                 self._cache.add([entry])
                 self._last_own = (entry.commit_id, now)
+                self._undisturbed += 1
                 return True
         return self._resolve_outcome(entry, doubt)
 
@@ -415,6 +436,7 @@ class Log:
         """Return whether an entry was committed, by reading the log; remove the entry if dead."""
         # The request may have taken any time: what was seen before it proves nothing after it.
         self._last_own = ("", LONG_AGO)
+        self._undisturbed = 0
         try:
             committed = self._read_committed(entry.epoch)
             mine = committed is not None and committed.commit_id == entry.commit_id

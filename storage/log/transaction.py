@@ -22,6 +22,7 @@ from ..errors import (
     CorruptionError,
     EpochExpiredError,
     OptionError,
+    RelstateError,
     RepeatedWriteError,
     SegmentMissingError,
     StaleJobError,
@@ -85,29 +86,62 @@ def commit(
     if proposal.is_empty:
         return CommitResult(state.epoch, state, committed=False)
     environment = log.environment
-    checked_epoch = None if proposal.reads is None else proposal.reads.epoch
-    known, state = state, log.confirm(state)
-    for _ in range(_ATTEMPTS):
-        state = log.refresh(state)
-        if _is_committed(state, proposal):
-            return CommitResult(state.epoch, state, committed=False)
-        if proposal.reads is not None and checked_epoch is not None:
-            _check_reads(log, proposal.reads, checked_epoch, state)
-            checked_epoch = state.epoch
-        check_catalog(known, state, proposal)
-        _check_segments(environment, state, proposal)
-        if check is not None:
-            check(state)
-        additions = NO_ADDITIONS if additions_after is None else additions_after(state)
-        entry = _entry(environment, state, proposal, additions)
-        if _append(log, entry, proposal, _unsynced(proposal, additions)):
-            state = state.apply(entry)
-            log.auto_fold(state)
-            return CommitResult(entry.epoch, state)
+    race = _Race(log, state, proposal, check, additions_after)
+    for attempt in range(_ATTEMPTS):
+        is_guess = not attempt and log.is_probably_newest(state)
+        if not is_guess:
+            state = log.refresh(state if attempt else log.confirm(state))
+        try:
+            result = race.attempt(state)
+        except UnknownOutcomeError:
+            raise
+        except RelstateError:
+            # What forbids the commit may have been changed by another one.
+            if not is_guess or log.refresh(state) is state:
+                raise
+            continue
+        if result is not None:
+            return result
     raise ConflictError(
         f"{environment.location('')}: lost the race for the next epoch {_ATTEMPTS} times; "
         "nothing was committed: let fewer writers commit at once and try again"
     )
+
+
+class _Race:
+    """The attempts of one proposal. The arguments of `commit`."""
+
+    def __init__(
+        self,
+        log: Log,
+        known: StoreState,
+        proposal: Proposal,
+        check: Callable[[StoreState], None] | None,
+        additions_after: Callable[[StoreState], Additions] | None,
+    ) -> None:
+        self._log, self._known, self._proposal = log, known, proposal
+        self._check, self._additions_after = check, additions_after
+        self._checked_epoch = None if proposal.reads is None else proposal.reads.epoch
+
+    def attempt(self, state: StoreState) -> CommitResult | None:
+        """Commit after a state; None if another commit came between. The errors of `commit`."""
+        log, proposal = self._log, self._proposal
+        if _is_committed(state, proposal):
+            return CommitResult(state.epoch, state, committed=False)
+        if proposal.reads is not None and self._checked_epoch is not None:
+            _check_reads(log, proposal.reads, self._checked_epoch, state)
+            self._checked_epoch = state.epoch
+        check_catalog(self._known, state, proposal)
+        _check_segments(log.environment, state, proposal)
+        if self._check is not None:
+            self._check(state)
+        additions = NO_ADDITIONS if self._additions_after is None else self._additions_after(state)
+        entry = _entry(log.environment, state, proposal, additions)
+        if not _append(log, entry, proposal, _unsynced(proposal, additions)):
+            return None
+        state = state.apply(entry)
+        log.auto_fold(state)
+        return CommitResult(entry.epoch, state)
 
 
 def _unsynced(proposal: Proposal, additions: Additions) -> tuple[str, ...]:

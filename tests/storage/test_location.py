@@ -19,6 +19,7 @@ from relstate.storage.errors import OptionError
         ("/data/a%20b", "/data/a%20b"),
         ("/data/s3://x", "/data/s3:/x"),
         ("./s3:x", f"{os.getcwd()}/s3:x"),
+        ("./1x://shop", f"{os.getcwd()}/1x:/shop"),
         ("c:x", f"{os.getcwd()}/c:x"),
         ("file:/data/shop", "/data/shop"),
         ("file:///data/a%20b%25c", "/data/a b%c"),
@@ -36,6 +37,9 @@ def test_a_path_or_a_file_uri_names_a_local_folder(path: str | Path, folder: str
         ("s3://bucket/a/../b", "'..'"),
         ("hdfs:/shop", "scheme 'hdfs'"),
         ("s3a:shop", "scheme 's3a'"),
+        ("s3://", "scheme 's3'"),
+        ("1x://shop", "scheme '1x'"),
+        ("s://shop", "scheme 's'"),
         ("file://host/shop", "file:///"),
         ("file:shop", "file:///"),
         ("", "empty"),
@@ -50,3 +54,26 @@ def test_no_other_path_becomes_a_folder(path: str, words: str) -> None:
     """Another scheme, host or type is refused by name, before anything is made."""
     with pytest.raises(OptionError, match=words):
         environment_of(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "s3://key:hush/hush@bucket/shop",
+        "S3A://key:hush@bucket",
+        "s3://hush@bucket/shop",
+        "az://account:hush/shop",
+        "gs://bucket?key=hush",
+        "https://key:hush@host/shop",
+        "file://key:hush@host/shop",
+        "1x://key:hush@host/shop",
+    ],
+)
+def test_credentials_in_a_path_are_refused_and_not_repeated(path: str) -> None:
+    """Neither by a message nor by what it was raised from."""
+    for options in (None, {"region": "x"}):
+        with pytest.raises(OptionError) as caught:
+            environment_of(path, options)
+        assert "hush" not in str(caught.value)
+        assert "key" not in str(caught.value)
+        assert caught.value.__cause__ is None

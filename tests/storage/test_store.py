@@ -28,7 +28,9 @@ from relstate.storage.errors import (
     UnsupportedTypeError,
 )
 from support.faulty_environment import FaultyEnvironment
-from support.stores import StoreMaker, contents, unsynced, upsert, written
+from support.stores import StoreMaker, contents, in_folder, unsynced, upsert, written
+
+PLACES = ("folder", "bucket")
 
 # Making and opening
 
@@ -107,6 +109,7 @@ def test_two_stores_in_one_process(make_store: StoreMaker) -> None:
     assert second.table("t").get(0) == (0, 2)
 
 
+@in_folder
 def test_one_store_twice_in_one_process(store: Store, tmp_path: Path) -> None:
     """Also by another path: each handle sees what the other commits, and both read all rows."""
     store.create_table("t", "k INT, v INT", primary_key=["k"])
@@ -269,6 +272,7 @@ def test_threads_that_make_one_table(store: Store) -> None:
     assert store.epoch == 3
 
 
+@in_folder
 def test_two_may_drop_one_table_with_if_exists(store: Store) -> None:
     """At whatever moment the second drop comes between."""
     for moment in range(1, 30):

@@ -183,9 +183,9 @@ def test_a_strict_commit_during_a_vacuum_is_a_conflict(filled: Store) -> None:
         filled.vacuum(retention=0)
 
     upsert(filled, "t", [(7, "old")])
-    newest, following = entry_path(filled.epoch + 1), entry_path(filled.epoch + 2)
+    own, following = entry_path(filled.epoch), entry_path(filled.epoch + 2)
     # After the writer saw that nothing follows the newest commit, and before it compares.
-    vacuum = Before(f"look for {newest}", expire, after=f"look for {following}")
+    vacuum = Before(f"read {own}", expire, after=f"read {following}")
     slow = Store.open(filled.path, environment=FaultyEnvironment(filled.path, before=vacuum))
     table = slow.state_table("t", strict=True)
     table.update([7, "old"], [7, "mine"])

@@ -1,21 +1,29 @@
-"""Object stores for tests: one in memory that counts requests, and an S3 server with a proxy."""
+"""Object stores for tests: one in memory that counts requests, servers, and a proxy before them."""
 
 from __future__ import annotations
 
+import base64
+import hmac
 import os
 import random
 import re
+import shutil
 import socket
 import subprocess
 import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from email.utils import formatdate
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.error import HTTPError
+
+import pytest
 
 from relstate.storage.environment import Clock
 from relstate.storage.location import Location
@@ -83,30 +91,137 @@ class CountedStore(ObjectEnvironment):
         return requests
 
 
+class DatedStore(CountedStore):
+    """A store in memory whose objects are dated by a clock of the server's own."""
+
+    def __init__(
+        self, uri: str, cache: str | os.PathLike[str], clock: Clock, server: Clock
+    ) -> None:
+        super().__init__(uri, cache, clock=clock)
+        head = self.client.head
+
+        def dated(key: str) -> ObjectStatus:
+            return ObjectStatus(head(key).size, server.now())
+
+        self.client.head = dated  # type: ignore[method-assign]
+
+
 @contextmanager
-def s3_server(folder: Path) -> Iterator[str]:
-    """Run moto's S3 server as a process; yield its endpoint. It has a bucket ``shop``."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
-    with (folder / "moto.log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-            stdout=log,
-            stderr=log,
-        )
+def _process(command: list[str], log: Path) -> Iterator[None]:
+    """Run a program that writes to a log."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output)
         try:
-            endpoint = f"http://127.0.0.1:{port}"
-            for _ in range(300):
-                with suppress(OSError):
-                    request = urllib.request.Request(f"{endpoint}/shop", method="PUT")
-                    urllib.request.urlopen(request).close()
-                    break
-                time.sleep(0.1)
-            yield endpoint
+            yield
         finally:
             process.terminate()
             process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def _wait_for(make_bucket: Callable[[], urllib.request.Request]) -> None:
+    """Make a bucket as soon as its server answers."""
+    for _ in range(300):
+        try:
+            urllib.request.urlopen(make_bucket()).close()
+            return
+        except HTTPError:
+            raise
+        except OSError:
+            time.sleep(0.1)
+    raise TimeoutError("the server does not answer")
+
+
+@contextmanager
+def s3_server(folder: Path) -> Iterator[str]:
+    """Run moto's S3 server as a process; yield its endpoint. It has a bucket ``shop``."""
+    port = _free_port()
+    endpoint = f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    with _process(command, folder / "moto.log"):
+        _wait_for(lambda: urllib.request.Request(f"{endpoint}/shop", method="PUT"))
+        yield endpoint
+
+
+# What everybody knows of the emulator of Azure's storage.
+_ACCOUNT = "devstoreaccount1"
+_ACCOUNT_KEY = (
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+)
+
+
+@contextmanager
+def azure_server(folder: Path) -> Iterator[str]:
+    """Run Azurite's server of blobs as a process; yield its endpoint. It has a container ``shop``.
+
+    The test is skipped where Azurite is not installed.
+    """
+    program = shutil.which("azurite-blob")
+    if program is None:
+        pytest.skip("azurite-blob is not installed (npm install azurite)")
+    port = _free_port()
+    endpoint = f"http://127.0.0.1:{port}/{_ACCOUNT}"
+    command = [program, "--silent", "--disableTelemetry", "--inMemoryPersistence"]
+    command += ["--skipApiVersionCheck", "--blobHost", "127.0.0.1", "--blobPort", str(port)]
+    with _process(command, folder / "azurite.log"):
+        _wait_for(lambda: _container_request(f"{endpoint}/shop"))
+        yield endpoint
+
+
+def _container_request(url: str) -> urllib.request.Request:
+    """Return the signed request that makes a container."""
+    dated = f"x-ms-date:{formatdate(usegmt=True)}"
+    path = f"/{_ACCOUNT}/{url.split('/', 3)[-1]}"
+    text = "PUT" + "\n" * 12 + f"{dated}\nx-ms-version:2021-08-06\n{path}\nrestype:container"
+    digest = hmac.digest(base64.b64decode(_ACCOUNT_KEY), text.encode(), "sha256")
+    headers = {
+        "x-ms-date": dated.split(":", 1)[1],
+        "x-ms-version": "2021-08-06",
+        "Authorization": f"SharedKey {_ACCOUNT}:{base64.b64encode(digest).decode()}",
+        "Content-Length": "0",
+    }
+    return urllib.request.Request(f"{url}?restype=container", method="PUT", headers=headers)
+
+
+@dataclass(frozen=True)
+class BucketServer:
+    """A server of buckets, and how it is named and asked: a scheme, an endpoint, and options."""
+
+    scheme: str
+    endpoint: str
+
+    def uri(self, prefix: str) -> str:
+        """Return the URI of a prefix in its bucket."""
+        return f"{self.scheme}://shop/{prefix}"
+
+    def options(self, cache: Path, host: str | None = None, **options: str) -> dict[str, str]:
+        """Return the storage options; ``host``: of what stands before the server."""
+        endpoint = self.endpoint
+        if host is not None:
+            endpoint = re.sub("^http://[^/]*", host, endpoint)
+        if self.scheme == "s3":
+            return s3_options(endpoint, cache, **options)
+        return {
+            "endpoint": endpoint,
+            "account_name": _ACCOUNT,
+            "account_key": _ACCOUNT_KEY,
+            "allow_http": "true",
+            "cache_folder": str(cache),
+            **options,
+        }
+
+
+@contextmanager
+def bucket_server(scheme: str, folder: Path) -> Iterator[BucketServer]:
+    """Run the server of a scheme, ``s3`` or ``az``."""
+    with (s3_server if scheme == "s3" else azure_server)(folder) as endpoint:
+        yield BucketServer(scheme, endpoint)
 
 
 def s3_options(endpoint: str, cache: Path, **options: str) -> dict[str, str]:
@@ -129,7 +244,7 @@ def unreliable_proxy(endpoint: str, seed: int, share: float) -> Iterator[str]:
     Of so large a share of the requests it draws one to be answered by an error before or after it
     was carried out, carried out twice, delayed, or cut off in the middle of its answer.
     """
-    target = re.sub("^http://", "", endpoint)
+    target = re.sub("^http://([^/]*).*", r"\1", endpoint)
     draw = random.Random(seed)
 
     class Handler(BaseHTTPRequestHandler):

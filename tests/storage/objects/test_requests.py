@@ -5,12 +5,16 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from relstate.storage import Proposal, ReadPlan, Store
-from relstate.storage.log.transaction import commit
+from relstate.storage.environment import SystemClock
+from relstate.storage.errors import OptionError, TableNotFoundError
+from relstate.storage.log.entry import Entry
+from support.clock import ManualClock
 from support.object_stores import CountedStore
 from support.stores import upsert, written
 
@@ -61,16 +65,130 @@ def test_a_get_with_a_warm_cache_is_one_request(store: Store) -> None:
     assert [kind for kind, _ in taken(store)] == ["head"]
 
 
-def test_a_commit_is_three_requests_beside_its_segments(store: Store) -> None:
-    """A look for a newer epoch, the put of the entry, and a look whether its slot was folded."""
-    log, state = store._epochs.log, store.state
+def of_store(requests: list[tuple[str, str]]) -> list[str]:
+    """Return the kinds of requests, without those for segments."""
+    return [kind for kind, name in requests if not name.startswith("segments/")]
+
+
+def test_a_commit_is_two_requests_beside_its_segments(store: Store) -> None:
+    """The put of the entry, and a look whether its slot was folded; also for a write of rows."""
+    taken(store)
+    for key in range(3):
+        store.write("t", [{"id": key, "v": "y"}])
+        requests = taken(store)
+        assert of_store(requests) == ["put_new", "head"]
+        assert len(requests) == 3
+    store.delete("t", [{"id": 1}])
+    assert of_store(taken(store)) == ["put_new", "head"]
+
     segments = written(store, "t", [(1, "y")])
+    taken(store)
     proposal = Proposal(operation="write", started=store.environment.now(), segments=segments)
-    assert "put" in [kind for kind, name in taken(store) if name.startswith("segments/")]
+    store.jobs.commit(proposal)
+    assert of_store(taken(store)) == ["put_new", "head"]
 
-    commit(log, state, proposal)
 
-    assert [kind for kind, _ in taken(store)] == ["head", "put_new", "head"]
+def test_a_write_looks_first_while_others_write(store: Store, opener: Opener) -> None:
+    """A put that loses costs more than the look, which is left out again after some commits."""
+    other = Store.open("", environment=opener())
+    for number in range(3):
+        upsert(other, "t", [(number, "other")])
+        store.write("t", [{"id": number, "v": "mine"}])
+        taken(store)
+    upsert(other, "t", [(9, "other")])
+    store.write("t", [{"id": 9, "v": "mine"}])
+
+    # The look, the entry that it found, the one after it.
+    assert of_store(taken(store))[-2:] == ["put_new", "head"]
+    row = other.table("t").get(9)
+    assert row is not None
+    assert row["v"] == "mine"
+    for number in range(9):
+        store.write("t", [{"id": number, "v": "alone"}])
+    taken(store)
+    store.write("t", [{"id": 1, "v": "alone"}])
+    assert of_store(taken(store)) == ["put_new", "head"]
+
+
+def test_a_write_without_a_look_sees_what_others_did(store: Store, opener: Opener) -> None:
+    """A table that was created, altered or dropped since is found to be, as with a look."""
+    other = Store.open("", environment=opener())
+    other.create_table("new", "id BIGINT", primary_key=["id"])
+    store.write("new", [{"id": 1}])
+    assert other.table("new").get(1) is not None
+
+    store.write("t", [{"id": 1, "v": "a"}])
+    for number in range(9):
+        store.write("t", [{"id": number, "v": "alone"}])
+    other.add_columns("t", "w BIGINT")
+    store.write("t", [{"id": 1, "v": "a", "w": 5}])
+    row = other.table("t").get(1)
+    assert row is not None
+    assert row["w"] == 5
+
+    for number in range(9):
+        store.write("t", [{"id": number, "v": "alone"}])
+    other.drop_table("t")
+    epoch = other.epoch
+    with pytest.raises(TableNotFoundError):
+        store.write("t", [{"id": 2, "v": "a"}])
+    assert other.epoch == epoch
+
+
+def test_reads_that_may_be_stale_take_no_request(opener: Opener, tmp_path: Path) -> None:
+    """For so many seconds by both clocks; what the reader itself commits it reads at once."""
+    Store.create("", environment=opener()).create_table("t", "id BIGINT", primary_key=["id"])
+    clock = ManualClock(SystemClock().now())
+    environment = CountedStore(opener().root, tmp_path / "cache", clock=clock)
+    reader = Store.open("", max_staleness=10, environment=environment)
+    writer = Store.open("", environment=opener())
+    writer.write("t", [{"id": 1}])
+    reader.epoch  # noqa: B018
+    clock.advance(10)
+    assert reader.table("t").get(1) is not None
+    writer.write("t", [{"id": 2}])
+    environment.taken()
+
+    assert reader.table("t").get(1) is not None
+    assert reader.table("t").get(2) is None
+    assert environment.taken() == []
+    reader.write("t", [{"id": 3}])
+    assert reader.table("t").get(3) is not None
+    assert reader.table("t").get(2) is not None
+    writer.write("t", [{"id": 4}])
+    clock.suspend(10)
+    assert reader.table("t").get(4) is not None
+
+    for wrong in (-1, 0.5, True, "1"):
+        with pytest.raises(OptionError, match="max_staleness"):
+            Store.open("", max_staleness=wrong, environment=environment)  # type: ignore[arg-type]
+
+
+def test_planning_a_read_of_a_thousand_segments_takes_no_request(store: Store) -> None:
+    """What it needs is in the log."""
+    segments = [written(store, "t", [(key, "y")]) for key in range(8)]
+    records = [
+        replace(segment, name=f"{segment.name}-{copy}")
+        for (segment,) in segments
+        for copy in range(125)
+    ]
+    entry = Entry(
+        commit_id="0" * 32,
+        parent=store.state.commit_id,
+        epoch=store.epoch + 1,
+        time=store.state.time,
+        started=store.state.time,
+        operation="write",
+        data_change=True,
+        added=tuple(records),
+    )
+    state = store.state.apply(entry)
+    taken(store)
+
+    plan = ReadPlan.of(store.path, state, "t")
+
+    assert len(plan.segments) >= 1000
+    assert taken(store) == []
 
 
 def test_opening_lists_once_and_reads_no_entry_twice(store: Store, opener: Opener) -> None:
@@ -83,20 +201,6 @@ def test_opening_lists_once_and_reads_no_entry_twice(store: Store, opener: Opene
         requests = environment.taken()
         assert [kind for kind, _ in requests] == ["list", "get", "get"]
         assert reopened.epoch == store.epoch
-
-
-def test_planning_a_read_takes_no_request_per_segment(store: Store) -> None:
-    """However many segments there are: what it needs is in the log."""
-    for key in range(8):
-        upsert(store, "t", [(key, "y")])
-    state = store.state
-    taken(store)
-
-    plan = ReadPlan.of(store.path, state, "t")
-
-    assert plan.path == store.path
-    assert len(state.segments) >= 8
-    assert taken(store) == []
 
 
 def test_entries_stay_for_the_readers_that_look_once(store: Store) -> None:

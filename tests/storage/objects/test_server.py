@@ -9,25 +9,18 @@ import pytest
 
 from relstate.storage import Store
 from relstate.storage.errors import ClockError
-from relstate.storage.objects.client import ObjectStatus
 from support.clock import ManualClock
-from support.object_stores import CountedStore
+from support.object_stores import DatedStore
 from support.stores import contents, upsert
 
 HOUR = 3600
 
 
-class Dated(CountedStore):
-    """A store in memory whose objects are dated by a clock of the server's own."""
+class Dated(DatedStore):
+    """A new store whose server is observed."""
 
     def __init__(self, cache: Path, clock: ManualClock, server: ManualClock) -> None:
-        super().__init__(f"memory://{uuid.uuid4().hex}/shop", cache, clock=clock)
-        head = self.client.head
-
-        def dated(key: str) -> ObjectStatus:
-            return ObjectStatus(head(key).size, server.now())
-
-        self.client.head = dated  # type: ignore[method-assign]
+        super().__init__(f"memory://{uuid.uuid4().hex}/shop", cache, clock, server)
 
     def probes(self) -> int:
         """Return how often the server was tried since the last call."""

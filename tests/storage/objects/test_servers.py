@@ -1,4 +1,4 @@
-"""A store on an S3 server, over HTTP: also one whose answers get lost."""
+"""A store on servers of S3 and Azure, over HTTP: also on one whose answers get lost."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ import pytest
 
 from relstate.storage import Store
 from relstate.storage.errors import FilesystemError, StorageError, UnknownOutcomeError
-from support.object_stores import s3_options, s3_server, unreliable_proxy
+from support.object_stores import BucketServer, bucket_server, unreliable_proxy
 from support.stores import contents, upsert
 
 
-@pytest.fixture(scope="module")
-def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Return the endpoint of a server with the bucket ``shop``."""
-    with s3_server(tmp_path_factory.mktemp("moto")) as endpoint:
-        yield endpoint
+@pytest.fixture(scope="module", params=["s3", "az"])
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[BucketServer]:
+    """Return a server with the bucket ``shop``."""
+    with bucket_server(request.param, tmp_path_factory.mktemp("server")) as server:
+        yield server
 
 
-def test_a_store_on_s3_is_a_store(endpoint: str, tmp_path: Path) -> None:
+def test_a_store_on_a_server_is_a_store(server: BucketServer, tmp_path: Path) -> None:
     """Written by several at once, compacted, vacuumed and checked."""
-    path = "s3a://shop/all of it/ü"
-    options = s3_options(endpoint, tmp_path / "cache")
+    path = server.uri("all of it/ü")
+    options = server.options(tmp_path / "cache")
     store = Store.create(path, storage_options=options)
     store.create_table("t", "id BIGINT, v STRING", primary_key=["id"])
 
@@ -48,19 +50,21 @@ def test_a_store_on_s3_is_a_store(endpoint: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_lost_answers_lose_and_double_nothing(endpoint: str, tmp_path: Path, seed: int) -> None:
+def test_lost_answers_lose_and_double_nothing(
+    server: BucketServer, tmp_path: Path, seed: int
+) -> None:
     """A commit that reports success is there, once; one that fails is not; one that cannot know
     says so.
     """
-    path = f"s3://shop/faults{seed}"
-    store = Store.create(path, storage_options=s3_options(endpoint, tmp_path / "sound"))
+    path = server.uri(f"faults{seed}")
+    store = Store.create(path, storage_options=server.options(tmp_path / "sound"))
     store.create_table("t", "id BIGINT, v STRING", primary_key=["id"])
     committed: set[int] = set()
     doubtful: set[int] = set()
     epochs: list[int] = []
-    with unreliable_proxy(endpoint, seed, share=0.2) as proxy:
-        options = s3_options(
-            proxy, tmp_path / "faulty", timeout="2s", max_retries="3", retry_seconds="5"
+    with unreliable_proxy(server.endpoint, seed, share=0.2) as proxy:
+        options = server.options(
+            tmp_path / "faulty", proxy, timeout="2s", max_retries="3", retry_seconds="5"
         )
         try:
             writer = Store.open(path, storage_options=options)
@@ -84,9 +88,11 @@ def test_lost_answers_lose_and_double_nothing(endpoint: str, tmp_path: Path, see
     assert len(committed) <= len(writes) <= len(committed) + len(doubtful)
 
 
-def test_a_refused_request_fails_at_once(endpoint: str, tmp_path: Path) -> None:
+def test_a_refused_request_fails_at_once(tmp_path: Path) -> None:
     """With the bucket's name and without a hang, when there is no such server."""
-    options = s3_options("http://127.0.0.1:1", tmp_path, max_retries="1", retry_seconds="1")
+    for scheme in ("s3", "az"):
+        server = BucketServer(scheme, "http://127.0.0.1:1/account")
+        options = server.options(tmp_path, max_retries="1", retry_seconds="1")
 
-    with pytest.raises(FilesystemError, match="s3://shop/x"):
-        Store.open("s3://shop/x", storage_options=options)
+        with pytest.raises(FilesystemError, match=f"{scheme}://shop/x"):
+            Store.open(server.uri("x"), storage_options=options)
