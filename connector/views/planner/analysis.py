@@ -71,7 +71,11 @@ class Analysis:
         rewritten, at_one_time = text_of(_with_is_not(query.tree)), query_at(query, 0)
         # Spark puts the time of the optimization in for the present one: both at the same time.
         compared = self._query(at_one_time) if at_one_time is not query else original
-        if not self._is_equivalent(compared, rewritten):
+        unconditional = _without_true_conditions(query.tree)
+        is_equivalent = self._is_equivalent(compared, rewritten) or (
+            unconditional is not None and self._is_equivalent(compared, text_of(unconditional))
+        )
+        if not is_equivalent:
             _check_constant_maps(query.tree)
             raise errors.UnsupportedStatementError(
                 f"relstate does not read {excerpt(query.text)} as Spark does, but as "
@@ -271,6 +275,22 @@ def _with_is_not(tree: Tree) -> Tree:
         return exp.Is(this=_with_is_not(inner.this), expression=value)
 
     return substituted(tree, replacement)
+
+
+def _without_true_conditions(tree: Tree) -> Tree | None:
+    """Return a query whose outer joins have no ON TRUE; None if none of them has it.
+
+    sqlglot reads one where the text has no ON, and Spark takes both for different plans.
+    """
+    copied = _with_is_not(tree).copy()
+    joins = [
+        join
+        for join in copied.find_all(exp.Join)
+        if join.side and isinstance(join.args.get("on"), exp.Boolean) and join.args["on"].this
+    ]
+    for join in joins:
+        join.set("on", None)
+    return copied if joins else None
 
 
 def _optimizer_rule(package: Any, name: str) -> Any:

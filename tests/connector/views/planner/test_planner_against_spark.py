@@ -92,6 +92,8 @@ SELECT id, t.id ti, w.id wi, v, name FROM t FULL JOIN w USING (id) LEFT JOIN u O
 SELECT t.id, w.v, u.name FROM t FULL JOIN w ON t.id = w.id AND t.x > 1 LEFT JOIN u ON u.g = t.g AND u.x = t.x WHERE w.v = 'v1' OR u.name IS NULL
 SELECT id, v FROM t RIGHT JOIN w USING (id) WHERE id > 4
 SELECT * FROM t NATURAL JOIN w
+SELECT t.id, w.id AS other FROM t LEFT OUTER JOIN w WHERE t.id < 4
+SELECT t.id, w.id AS other FROM t FULL JOIN (SELECT id FROM w WHERE id > 1000) w
 SELECT id FROM t LEFT SEMI JOIN u ON t.x = u.x AND u.k > t.id AND t.id > 1
 SELECT id, x FROM t LEFT ANTI JOIN u ON t.x <=> u.x AND u.k > t.id AND u.k > 2 AND t.id > 5 WHERE id > 2
 SELECT a.id, b.id bid FROM t a, t b WHERE a.x = b.id AND a.g = 'a' AND b.id > 3 AND a.x + b.x > 2
