@@ -8,6 +8,8 @@
 #   make docs        build the site of the documents in build/site
 #   make dist        build a wheel and a source distribution in dist, and try the wheel alone
 #   make bench       run the benchmarks       (ARGS goes to them)
+#   make bench-peers run the same work by other systems, each in a process of its own, from
+#                    .venv-peers    (ARGS="--rows 200000" goes to it; docs/peers.md)
 #   make lint        check style and types
 #   make format      rewrite the sources in the project's style
 #   make typecheck   check types only
@@ -25,6 +27,7 @@ ARGS ?=
 # How many processes run the tests; each starts a Spark of its own when it needs one.
 WORKERS ?= 2
 VENV := .venv
+PEERS := .venv-peers
 RUN := $(VENV)/bin/python
 PYTEST := $(RUN) -P -m pytest --numprocesses=$(WORKERS) --dist=worksteal
 STAMP := $(VENV)/installed
@@ -34,7 +37,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(RUN)
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(RUN)
 unexport SPARK_HOME PYTHONPATH PYTHONHOME VIRTUAL_ENV
 
-.PHONY: demo test test-unit test-slow durations docs dist bench lint format typecheck clean preflight
+.PHONY: demo test test-unit test-slow durations docs dist bench bench-peers lint format typecheck clean preflight
 
 demo: $(STAMP)
 	$(RUN) examples/flights.py $(ARGS)
@@ -64,6 +67,9 @@ dist: $(STAMP)
 bench: $(STAMP)
 	$(RUN) -m benchmarks $(ARGS)
 
+bench-peers: $(PEERS)/spark-4.3/installed
+	$(PEERS)/spark-4.3/bin/python -m benchmarks.peers $(ARGS)
+
 lint: $(STAMP) typecheck
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
@@ -76,7 +82,7 @@ typecheck: $(STAMP)
 	MYPYPATH=package $(RUN) -m mypy -p relstate -p pyspark_relstate
 
 clean:
-	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	rm -rf build dist *.egg-info package/*.egg-info spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -89,6 +95,11 @@ $(RUN): | preflight
 # An editable install: an edit needs no new one, and Spark discovers pyspark_relstate in package/.
 $(STAMP): pyproject.toml | preflight $(RUN)
 	$(RUN) -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	touch $@
+
+$(PEERS)/spark-4.3/installed: pyproject.toml | preflight
+	"$(PYTHON)" -m venv $(PEERS)/spark-4.3
+	$(PEERS)/spark-4.3/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[peers]"
 	touch $@
 
 $(VENV)/installed-docs: pyproject.toml | preflight $(RUN)

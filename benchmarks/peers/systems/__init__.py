@@ -1,0 +1,1 @@
+"""A file for each system; each has its class as `PEER`."""
