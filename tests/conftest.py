@@ -87,8 +87,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run the tests of a module over each of its ``PLACES``, if it names some: see `place`."""
-    places = getattr(metafunc.module, "PLACES", ())
+    """Run the tests of a module over each of its ``STORE_PLACES``, if it names some: see `place`."""
+    places = getattr(metafunc.module, "STORE_PLACES", ())
     is_chosen = any(
         "place" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")
     )

@@ -30,7 +30,7 @@ from relstate.storage.errors import (
 from support.faulty_environment import FaultyEnvironment
 from support.stores import StoreMaker, contents, in_folder, unsynced, upsert, written
 
-PLACES = ("folder", "bucket")
+STORE_PLACES = ("folder", "bucket")
 
 # Making and opening
 
