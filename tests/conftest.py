@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 from relstate.storage import Store
 from support.examples import QUICK, THOROUGH, Seeds, examples
+from support.places import FOLDER, MEMORY, SERVER, is_elsewhere, path_in, serve_places
 from support.stores import StoreMaker, unsynced
 from support.tiers import markers_of, recorded_durations
 
@@ -41,8 +42,11 @@ settings.load_profile("quick")
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark each test with its tier, and put the longest first, so that no process ends late."""
+    place = config.getoption("--place")
+    if place != FOLDER:
+        items[:] = [item for item in items if is_elsewhere(item, place)]
     durations = recorded_durations()
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
@@ -86,8 +90,26 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the choice of a place."""
+    parser.addoption(
+        "--place",
+        choices=[FOLDER, MEMORY, SERVER],
+        default=FOLDER,
+        help="where the tests make their stores (support/places.py)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Start the server of the place, which lives as long as the run."""
+    if config.getoption("--place") == SERVER:
+        resources = contextlib.ExitStack()
+        serve_places(resources)
+        config.add_cleanup(resources.close)
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run the tests of a module over each of its ``STORE_PLACES``, if it names some: see `place`."""
+    """Run the tests of a module over each of its ``STORE_PLACES``, if it names some."""
     places = getattr(metafunc.module, "STORE_PLACES", ())
     is_chosen = any(
         "place" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")
@@ -97,9 +119,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
-def place() -> str:
-    """Where stores are made: in a ``folder``, or in a ``bucket`` in memory."""
-    return "folder"
+def place(request: pytest.FixtureRequest) -> str:
+    """Where stores are made; see `support.places`."""
+    chosen: str = request.config.getoption("--place")
+    return chosen
 
 
 @pytest.fixture
@@ -108,12 +131,8 @@ def make_store(tmp_path: Path, place: str) -> Iterator[StoreMaker]:
     made: list[Store] = []
 
     def make(**options: Any) -> Store:
-        if place == "bucket":
-            uri, cache = f"memory://{uuid.uuid4().hex}/a store", str(tmp_path / "cache")
-            made.append(Store.create(uri, storage_options={"cache_folder": cache}, **options))
-        else:
-            path = str(tmp_path / f"store{len(made)}")
-            made.append(Store.create(path, environment=unsynced(path), **options))
+        path = path_in(place, tmp_path)
+        made.append(Store.create(path, environment=unsynced(path), **options))
         return made[-1]
 
     yield make

@@ -10,6 +10,7 @@ import pytest
 
 import relstate
 from relstate.storage import Store
+from support.places import path_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    """An empty store in a folder of its own, checked after the test."""
-    with relstate.create(str(tmp_path / "store")) as store:
+def store(tmp_path: Path, place: str) -> Iterator[Store]:
+    """An empty store in a place of its own, checked after the test."""
+    with relstate.create(path_in(place, tmp_path)) as store:
         yield store
         assert store.check().problems == ()
 

@@ -18,6 +18,7 @@ from relstate.storage.errors import (
 )
 from relstate.storage.paths import entry_path
 from support.faulty_environment import FaultyEnvironment
+from support.places import in_folder
 from support.races import Before
 from support.stores import contents
 
@@ -105,6 +106,7 @@ def test_a_writer_that_began_before_a_constraint_obeys_it(checked: Store) -> Non
     assert contents(checked, "t") == [(1, 1, 2, "on"), (2, 2, 2, "on")]
 
 
+@in_folder
 def test_a_constraint_is_not_added_to_rows_that_violate_it(checked: Store) -> None:
     """Also if such a row comes while it is added."""
     epoch = checked.epoch

@@ -17,6 +17,7 @@ from relstate.storage import Proposal, Store
 from relstate.storage.errors import StorageFullError
 from relstate.storage.segment.registry import registry
 from support.faulty_environment import FaultyEnvironment
+from support.places import in_folder
 from support.stores import contents, unsynced, upsert
 
 _ROOM = "3m"
@@ -164,6 +165,7 @@ def test_only_what_frees_space_uses_the_reserve(tmp_path: Path, freeing: str) ->
         assert environment.struck
 
 
+@in_folder
 def test_a_file_size_limit_refuses_the_rows(store: Store) -> None:
     """A segment beyond the process's limit of a file's size is refused, not written in halves."""
     store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])

@@ -7,6 +7,7 @@ import pickle
 import tempfile
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
+from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
@@ -24,7 +25,7 @@ from hypothesis.stateful import (
 )
 
 from relstate.storage import SegmentRecord, StateTable, Store, Table
-from relstate.storage.environment import LocalEnvironment, SystemClock
+from relstate.storage.environment import Environment, LocalEnvironment, SystemClock
 from relstate.storage.errors import (
     EpochExpiredError,
     SegmentMissingError,
@@ -35,6 +36,8 @@ from relstate.storage.maintenance.vacuum import VacuumReport
 from support.clock import ManualClock
 from support.examples import Seeds
 from support.model import Model, changed, in_order, is_between
+from support.object_stores import DatedStore
+from support.places import FOLDER, MEMORY, path_in
 from support.shapes import SHAPES, Key, Row, Shape
 from support.stores import UnsyncedDisk, batch_of, committed, rows_of, written
 
@@ -57,6 +60,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     shape: Shape
     vnode_count: int
+    place = FOLDER
 
     @initialize()
     def begin(self) -> None:
@@ -64,9 +68,11 @@ class StoreMachine(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         # Files are as old as the machine's clock says.
         self.clock = ManualClock(SystemClock().now())
-        path = f"{self.folder.name}/store"
+        self.path = path_in(self.place, Path(self.folder.name))
         self.handles = [
-            Store.create(path, vnode_count=self.vnode_count, environment=self.environment(path))
+            Store.create(
+                self.path, vnode_count=self.vnode_count, environment=self.environment(self.path)
+            )
         ]
         self.model = Model()
         self.times = {1: self.clock.now()}
@@ -74,8 +80,10 @@ class StoreMachine(RuleBasedStateMachine):
         self.snapshots: list[tuple[int, Table, dict[Key, Row]]] = []
         self.create()
 
-    def environment(self, path: str) -> LocalEnvironment:
+    def environment(self, path: str) -> Environment:
         """Return an environment by the machine's own clock."""
+        if self.place == MEMORY:
+            return DatedStore(path, f"{self.folder.name}/cache", self.clock, self.clock)
         return LocalEnvironment(path, UnsyncedDisk(self.clock), self.clock)
 
     @property
@@ -137,12 +145,11 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(is_beside=st.booleans())
     def reopen(self, is_beside: bool) -> None:
         """Go on with a new handle, the old ones closed or not."""
-        path = self.store.path
         if not is_beside:
             for handle in self.handles:
                 handle.close()
             self.handles, self.state_table, self.snapshots = [], None, []
-        self.handles.append(Store.open(path, environment=self.environment(path)))
+        self.handles.append(Store.open(self.path, environment=self.environment(self.path)))
 
     @precondition(lambda self: len(self.handles) > 1)
     @rule()
@@ -392,4 +399,13 @@ def test_a_store_is_a_dict_of_every_epoch(shape: Shape, vnode_count: int, seeds:
     """Random writes, reads, reopenings and snapshots agree with a dict, and check passes."""
     machine = type("Machine", (StoreMachine,), {"shape": shape, "vnode_count": vnode_count})
     effort = settings(max_examples=len(seeds(16)), stateful_step_count=25)
+    run_state_machine_as_test(machine, settings=effort)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+def test_a_store_in_a_bucket_is_a_dict_of_every_epoch(shape: Shape, seeds: Seeds) -> None:
+    """The same operations over objects, and a cache of segments."""
+    attributes = {"shape": shape, "vnode_count": 7, "place": MEMORY}
+    machine = type("Machine", (StoreMachine,), attributes)
+    effort = settings(max_examples=len(seeds(8)), stateful_step_count=25)
     run_state_machine_as_test(machine, settings=effort)

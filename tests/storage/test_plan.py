@@ -11,6 +11,7 @@ import pytest
 
 from relstate.storage import ReadPlan, Store, WriteTarget
 from relstate.storage.errors import EpochNotFoundError, SchemaError, TableNotFoundError
+from support.places import in_folder
 from support.stores import batch_of, committed, contents, rows_of, upsert
 
 
@@ -88,6 +89,7 @@ sys.stdout.buffer.write(pickle.dumps((rows, writer.finish())))
 """
 
 
+@in_folder
 def test_plans_and_targets_travel(store: Store) -> None:
     """Another process reads by a pickled plan and writes by a pickled target."""
     store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])

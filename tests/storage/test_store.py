@@ -28,9 +28,10 @@ from relstate.storage.errors import (
     UnsupportedTypeError,
 )
 from support.faulty_environment import FaultyEnvironment
-from support.stores import StoreMaker, contents, in_folder, unsynced, upsert, written
+from support.places import BOTH, in_folder
+from support.stores import StoreMaker, contents, unsynced, upsert, written
 
-STORE_PLACES = ("folder", "bucket")
+STORE_PLACES = BOTH
 
 # Making and opening
 

@@ -27,6 +27,7 @@ from relstate.storage.errors import (
 from relstate.storage.log.proposal import AlteredTable, AlteredView, NewProgress
 from relstate.vnode import VnodeMapping
 from support.faulty_environment import FaultyEnvironment
+from support.places import in_folder
 from support.races import Before
 from support.stores import StoreMaker, contents, unsynced, upsert
 from support.views import new_view, progressed, refresh, view_rows
@@ -416,6 +417,7 @@ def late(store: Store, act: Callable[[], object]) -> Store:
     return Store.open(store.path, environment=environment)
 
 
+@in_folder
 def test_a_drop_finds_a_view_created_meanwhile(store: Store) -> None:
     """It is refused then; with CASCADE that view is dropped, too."""
     first, second = (new_view(store, name, "u") for name in ("w", "x"))
@@ -427,6 +429,7 @@ def test_a_drop_finds_a_view_created_meanwhile(store: Store) -> None:
     assert (store.tables(), store.views()) == (("t",), ("v",))
 
 
+@in_folder
 def test_of_two_numbers_of_units_at_once_the_later_stays(store: Store) -> None:
     """The writer that lost the race sets its number again, over the mapping of the other."""
     before = store.view("v").definition.mapping

@@ -20,6 +20,7 @@ from relstate.storage.errors import (
 )
 from relstate.storage.paths import entry_path
 from support.faulty_environment import FaultyEnvironment
+from support.places import in_folder
 from support.races import Before
 from support.stores import contents, upsert
 
@@ -175,6 +176,7 @@ def test_a_strict_commit_after_a_vacuum_is_a_conflict(filled: Store, has_read: b
     assert filled.table("t").get(77) is None
 
 
+@in_folder
 def test_a_strict_commit_during_a_vacuum_is_a_conflict(filled: Store) -> None:
     """Files may disappear while the commit compares its reads with them."""
 

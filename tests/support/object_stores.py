@@ -79,9 +79,10 @@ class CountedStore(ObjectEnvironment):
         cache: str | os.PathLike[str],
         capacity: int = 1 << 30,
         clock: Clock | None = None,
+        client: CountingClient | None = None,
     ) -> None:
         location = Location(uri)
-        self.client = CountingClient(location)
+        self.client = client or CountingClient(location)
         super().__init__(location, self.client, Cache(os.fspath(cache), capacity), clock)
 
     def taken(self) -> list[tuple[str, str]]:
@@ -91,19 +92,37 @@ class CountedStore(ObjectEnvironment):
         return requests
 
 
+class DatedClient(CountingClient):
+    """A client of a server in memory that dates objects by a clock of its own."""
+
+    def __init__(self, location: Location, clock: Clock) -> None:
+        super().__init__(location)
+        self._clock = clock
+        # A test's clients share the server, and so its dates.
+        self._dates = _dates.setdefault(location, {})
+
+    def put(self, key: str, data: bytes | memoryview) -> None:
+        super().put(key, data)
+        self._dates[key] = self._clock.now()
+
+    def put_new(self, key: str, data: bytes) -> None:
+        super().put_new(key, data)
+        self._dates[key] = self._clock.now()
+
+    def head(self, key: str) -> ObjectStatus:
+        return ObjectStatus(super().head(key).size, self._dates[key])
+
+
+_dates: dict[str, dict[str, int]] = {}
+
+
 class DatedStore(CountedStore):
     """A store in memory whose objects are dated by a clock of the server's own."""
 
     def __init__(
         self, uri: str, cache: str | os.PathLike[str], clock: Clock, server: Clock
     ) -> None:
-        super().__init__(uri, cache, clock=clock)
-        head = self.client.head
-
-        def dated(key: str) -> ObjectStatus:
-            return ObjectStatus(head(key).size, server.now())
-
-        self.client.head = dated  # type: ignore[method-assign]
+        super().__init__(uri, cache, clock=clock, client=DatedClient(Location(uri), server))
 
 
 @contextmanager

@@ -7,21 +7,18 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
-from relstate.storage import Kind, Location, Proposal, SegmentRecord, Store, environment_of
+from relstate.storage import Kind, Proposal, SegmentRecord, Store, environment_of, location_of
 from relstate.storage.environment import Environment, LocalEnvironment
 
 from .commits import UnsyncedDisk
 
 Rows = list[tuple[Any, ...]]
-# For a test that changes files by itself, in a module that names several places.
-in_folder = pytest.mark.parametrize("place", ["folder"])
 
 
 def unsynced(path: str) -> Environment:
     """Return the environment of a store whose commits are quick, and in a folder not durable."""
-    if isinstance(path, Location) and path.is_object_store:
+    if location_of(path).is_object_store:
         return environment_of(path)
     return LocalEnvironment(path, UnsyncedDisk())
 

@@ -20,6 +20,7 @@ from support.clock import ManualClock
 from support.examples import examples
 from support.feeds import Change, applied, changes_of, read_feed
 from support.model import Model
+from support.places import in_folder
 from support.shapes import SHAPES, Shape
 from support.stores import (
     StoreMaker,
@@ -369,6 +370,7 @@ def test_wide_rows_come_in_several_batches(make_store: StoreMaker) -> None:
     assert max(batch.nbytes for batch in batches) < 10 << 20
 
 
+@in_folder
 def test_damage_names_a_file(orders: Store) -> None:
     """Damage is never reported as a change."""
     plan = orders.jobs.feed_plan("orders", 4)

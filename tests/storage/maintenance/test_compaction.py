@@ -30,6 +30,7 @@ from relstate.storage.segment.registry import registry
 from relstate.storage.table.encoding import encoding_of
 from support.clock import ManualClock
 from support.faulty_environment import FaultyEnvironment, trials
+from support.places import in_folder
 from support.stores import (
     Rows,
     StoreMaker,
@@ -398,6 +399,7 @@ _RIVALS: list[tuple[Rival, Rows]] = [
 ]
 
 
+@in_folder
 @pytest.mark.parametrize(
     ("rival", "expected"), _RIVALS, ids=["upsert", "truncate", "overwrite", "drop", "compact"]
 )

@@ -28,6 +28,7 @@ from relstate.storage.segment import writer as writer_module
 from relstate.storage.segment.datafile import data_file
 from relstate.storage.segment.writer import SegmentWriter
 from support.faulty_environment import FaultyEnvironment
+from support.places import in_folder
 from support.stores import batch_of, committed, contents, rows_of, upsert, written
 
 
@@ -82,6 +83,7 @@ def test_a_delete_hides_what_came_before_it_only(filled: Store) -> None:
     assert (segment.tables[0].rows, segment.tables[0].deletes) == (3, 2)
 
 
+@in_folder
 def test_statistics_say_what_a_segment_holds(filled: Store) -> None:
     """Rows, deletes, the range of keys and the bytes of every shard, for each table."""
     filled.create_table("u", "k BIGINT", primary_key=["k"])
@@ -177,6 +179,7 @@ def test_segments_that_may_be_committed_are_not_removed(filled: Store) -> None:
     assert len(segments_of(filled)) == 1
 
 
+@in_folder
 def test_a_writer_s_block_without_finish_leaves_no_segment(filled: Store) -> None:
     """What was not finished cannot be committed; what was finished stays."""
     encoding = filled.read_plan("t").open().encoding
@@ -213,6 +216,7 @@ def test_rows_that_do_not_fit_leave_no_trace(
     assert contents(filled, "t") == [(7, "before")]
 
 
+@in_folder
 def test_a_writer_that_failed_stays_failed(filled: Store) -> None:
     """An error at any step of writing a segment is raised again, and leaves no file."""
     target: WriteTarget = filled.jobs.write_target("t")
@@ -233,6 +237,7 @@ def test_a_writer_that_failed_stays_failed(filled: Store) -> None:
     assert step == len(environment.touches) + 1
 
 
+@in_folder
 def test_the_last_segment_alone_is_left_to_the_commit_to_make_durable(filled: Store) -> None:
     """`finish_unsynced` syncs all but the last segment, `finish` all of them."""
     for finish, unsynced in ((SegmentWriter.finish, 0), (SegmentWriter.finish_unsynced, 1)):
@@ -248,6 +253,7 @@ def test_the_last_segment_alone_is_left_to_the_commit_to_make_durable(filled: St
         assert synced == [f"sync {path}" for path in paths[: 2 - unsynced]]
 
 
+@in_folder
 @pytest.mark.parametrize("parts", [0, 1, 2])
 def test_a_disk_that_is_full_in_the_middle_of_a_file_has_no_half_of_it(
     filled: Store, parts: int

@@ -29,6 +29,7 @@ from relstate.storage.errors import (
     ValueRangeError,
 )
 from support.faulty_environment import FaultyEnvironment
+from support.places import in_folder
 from support.stores import Rows, batch_of, contents, rows_of, upsert
 
 modes = pytest.mark.parametrize("strict", [True, False], ids=["strict", "blind"])
@@ -426,6 +427,7 @@ def test_a_batch_may_lack_nullable_columns(store_of_t: Store) -> None:
     assert rows_of(table.scan()) == [(1, None, 3)]
 
 
+@in_folder
 def test_an_error_keeps_the_changes(store: Store, tmp_path: Path) -> None:
     """At any step of a strict commit: a second commit succeeds, and never commits twice."""
     store.create_table("t", "a INT, b INT, c INT", primary_key=["a"])
