@@ -27,6 +27,7 @@ from .log.state import StoreState
 from .log.table_definition import TableDefinition
 from .maintenance.layout import is_internal
 from .paths import SEGMENTS, checkpoint_path, entry_path, parse_segment_file, segment_path
+from .problems import problem_of
 from .segment.block import Block
 from .segment.key import Kind
 from .segment.longkey import unpack
@@ -49,9 +50,9 @@ class Report:
     problems: tuple[str, ...]
 
     @classmethod
-    def of_unreadable(cls, error: Exception) -> Report:
-        """Return the report of a store whose newest state cannot be read."""
-        return cls(0, 0, 0, 0, (str(error),))
+    def of_unreadable(cls, environment: Environment, error: Exception) -> Report:
+        """Return the report of a store whose newest state cannot be read. See `problem_of`."""
+        return cls(0, 0, 0, 0, (problem_of(environment, error),))
 
     @property
     def ok(self) -> bool:
@@ -71,7 +72,8 @@ def check(
     has its size and hash, is sorted, matches its statistics and decodes; every key is canonical and
     in its vnode; every index has exactly the entries of its table's rows; the newest epoch is
     ``expect_epoch`` or a later one. ``progress`` is called before each segment and at the end, with
-    the number of segments done and their total. Problems never raise.
+    the number of segments done and their total. Problems never raise; FilesystemError if the store
+    is on a server that does not answer.
     """
     history = _History(state)
     # With a new cache: entries that this process read before must be read from the files again.
@@ -92,7 +94,7 @@ def check(
                 environment, state, record, history.definitions
             )
         except RelstateError as error:
-            problems.append(str(error))
+            problems.append(problem_of(environment, error))
             continue
         except Exception as error:  # code that reads a damaged file may raise anything
             problems.append(f"{location}: it cannot be read: {error!r}")
@@ -106,7 +108,8 @@ def check(
         orphans = _orphans(environment, history.records)
     except (RelstateError, FileNotFoundError) as error:
         orphans = 0
-        problems.append(f"{environment.location(SEGMENTS)}: it cannot be listed: {error}")
+        problem = problem_of(environment, error)
+        problems.append(f"{environment.location(SEGMENTS)}: it cannot be listed: {problem}")
     return Report(
         state.epoch, len(history.records), entries, orphans, tuple(dict.fromkeys(problems))
     )
@@ -154,7 +157,7 @@ class _History:
                     yield from _checkpoint_problems(log, state)
             is_same = state == newest
         except (RelstateError, FileNotFoundError) as error:
-            yield str(error)
+            yield problem_of(log.environment, error)
             return
         if not is_same:
             location = log.environment.location("")
@@ -191,7 +194,7 @@ def _checkpoint_problems(log: Log, state: StoreState) -> Iterator[str]:
     try:
         checkpoint = log.read_checkpoint(state.epoch)
     except RelstateError as error:
-        yield str(error)
+        yield problem_of(log.environment, error)
         return
     if checkpoint != state:
         location = log.environment.location(checkpoint_path(state.epoch))

@@ -47,12 +47,14 @@ class Environment(Protocol):
     ``has_current_names``: a listing has every file that existed when it began. False where a cache
     of names may hide one.
     ``fills_up``: the files share a disk that may have no space left.
+    ``is_remote``: each access is a request to a server, which may not answer.
     """
 
     listing_interval: float
     removal_delay: float
     has_current_names: bool
     fills_up: bool
+    is_remote: bool
 
     def location(self, name: str) -> str:
         """Return the absolute path or URI of ``name``, for messages."""
@@ -195,6 +197,7 @@ class LocalEnvironment:
     removal_delay = 0.0
     has_current_names = False
     fills_up = True
+    is_remote = False
 
     def __init__(self, root: str, disk: Disk | None = None, clock: Clock | None = None) -> None:
         """``root``: the store's folder, which need not exist yet."""

@@ -626,7 +626,8 @@ class Store:
     ) -> Report:
         """Verify everything and return what is wrong: see `check.check`.
 
-        Raises ClosedError, and OptionError for an ``expect_epoch`` that is not a number.
+        Raises ClosedError, OptionError for an ``expect_epoch`` that is not a number, and
+        FilesystemError if the store is on a server that does not answer.
 
         ``progress`` takes the segments done, and how many there are. ``expect_epoch``: an epoch
         that was committed; that its entry is missing from the end of the log nothing else shows.
@@ -636,7 +637,7 @@ class Store:
         try:
             state = self.state
         except RelstateError as error:
-            return Report.of_unreadable(error)
+            return Report.of_unreadable(self.environment, error)
         return check(self.environment, state, progress, expect_epoch)
 
 

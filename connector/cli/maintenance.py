@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from relstate.connector.quantities import count, size
-from relstate.storage import Report, Store, errors
+from relstate.storage import Report, Store, environment_of, errors
 
 from .completion import complete_tables, complete_views
 from .surroundings import quiet_programs, use_this_python
@@ -159,10 +159,11 @@ def _check_store(
     path: str, views: tuple[str, ...] | None, expect_epoch: int | None
 ) -> tuple[Report, tuple[ViewReport, ...]]:
     """Check a store and, if it is whole, views: all for no names, none for None."""
+    environment = environment_of(path)
     try:
-        store = Store.open(path)
+        store = Store.open(path, environment=environment)
     except errors.StorageError as error:
-        return Report.of_unreadable(error), ()
+        return Report.of_unreadable(environment, error), ()
     with store:
         for name in views or ():
             store.view(name)

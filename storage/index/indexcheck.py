@@ -17,6 +17,7 @@ from ..environment import Environment
 from ..errors import RelstateError
 from ..log.state import StoreState
 from ..log.table_definition import TableDefinition
+from ..problems import problem_of
 from ..schema.index import IndexDefinition
 from ..segment.block import Block
 from ..table.encoding import Encoding, encoding_of
@@ -26,7 +27,7 @@ from .layout import IndexLayout
 
 
 def index_problems(environment: Environment, state: StoreState) -> Iterator[str]:
-    """Yield what is wrong with the indexes of the tables in a state."""
+    """Yield what is wrong with the indexes of the tables in a state. Errors of `problem_of`."""
     now = environment.now()
     for table in state.tables.values():
         definition = table.definition
@@ -38,7 +39,7 @@ def index_problems(environment: Environment, state: StoreState) -> Iterator[str]
             try:
                 problem = _problem(environment, state, definition, index, now)
             except RelstateError as error:
-                yield str(error)
+                yield problem_of(environment, error)
                 continue
             except Exception as error:  # code that reads a damaged file may raise anything
                 yield f"{name}: it cannot be read: {error!r}"

@@ -25,7 +25,7 @@ from ..location import Location
 
 # The options of relstate's own, which no bucket knows.
 OWN_OPTIONS = ("cache_folder", "cache_bytes", "max_retries", "retry_seconds")
-# What obstore takes as options of its HTTP client rather than of a kind of store.
+# Options of obstore's HTTP client, none of which is a secret except that of the proxy.
 _CLIENT_OPTIONS = frozenset(
     {
         "allow_http",
@@ -85,31 +85,22 @@ def _connect(location: Location, limits: Repeats) -> Any:
         "az": obstore.store.AzureStore,
         "gs": obstore.store.GCSStore,
     }
-    config, client = split_options(location.storage_options)
+    # Those of the HTTP client, too: given as `client_options` they would hide the environment's.
+    config = {
+        name: value
+        for name, value in location.storage_options.items()
+        if name not in OWN_OPTIONS
+    }
     try:
         kind: Any = kinds[scheme]
         return kind(
             bucket,
             config=config,
-            client_options=client,
             retry_config=_retry_config(limits),
         )
     except Exception as error:
         message = describe(error, location.storage_options)
         raise OptionError(f"{location}: the storage options are not usable: {message}") from None
-
-
-def split_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, Any]]:
-    """Return the options of the bucket and those of the HTTP client."""
-    config = {
-        name: value
-        for name, value in options.items()
-        if name not in _CLIENT_OPTIONS and name not in OWN_OPTIONS
-    }
-    client: dict[str, Any] = {
-        name: value for name, value in options.items() if name in _CLIENT_OPTIONS
-    }
-    return config, client
 
 
 def repeats(options: Mapping[str, str]) -> Repeats:

@@ -47,6 +47,7 @@ class ObjectEnvironment:
     removal_delay = 600.0
     has_current_names = True
     fills_up = False
+    is_remote = True
 
     def __init__(
         self, root: Location, client: Client, cache: Cache, clock: Clock | None = None

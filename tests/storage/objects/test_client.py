@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -10,11 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from relstate.storage import Store
 from relstate.storage.errors import FilesystemError, UnknownOutcomeError
 from relstate.storage.location import Location
 from relstate.storage.objects.client import ObjectClient
 from relstate.storage.objects.environment import ObjectEnvironment
-from support.object_stores import s3_options
+from support.commands import run
+from support.object_stores import CountedStore, s3_options
+from support.stores import upsert
 
 Answer = Callable[[str, dict[str, bytes], str, bytes], int]
 
@@ -124,3 +128,53 @@ def test_a_look_that_fails_is_not_a_missing_object(tmp_path: Path) -> None:
             environment.exists("a")
         with pytest.raises(FilesystemError):
             environment.exists("")
+
+
+def test_options_and_variables_complement_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An option, also one of the HTTP client, hides no variable of another name."""
+    with server(answered) as endpoint:
+        for name, value in (
+            ("ENDPOINT_URL", endpoint),
+            ("ALLOW_HTTP", "true"),
+            ("ACCESS_KEY_ID", "tester"),
+            ("SECRET_ACCESS_KEY", "secret"),
+        ):
+            monkeypatch.setenv(f"AWS_{name}", value)
+        for options in ({}, {"timeout": "20s", "cache_folder": str(tmp_path)}):
+            client = ObjectClient(Location("s3://shop/x", options))
+            with pytest.raises(FileNotFoundError):
+                client.get("x/a")
+
+
+def test_a_check_of_a_server_that_fails_finds_no_problem(tmp_path: Path) -> None:
+    """It fails itself, whatever the server does not answer."""
+    store = Store.create("", environment=CountedStore(f"memory://{uuid.uuid4().hex}/x", tmp_path))
+    store.create_table("t", "id BIGINT", primary_key=["id"])
+    upsert(store, "t", [(1,)])
+    assert store.check().problems == ()
+    environment = store.environment
+    assert isinstance(environment, CountedStore)
+    get = environment.client.get
+
+    def fail(key: str) -> bytes:
+        if failing in key:
+            raise FilesystemError("no answer")
+        return get(key)
+
+    environment.client.get = fail  # type: ignore[method-assign]
+    for failing in ("segments/", "_log/"):
+        with pytest.raises(FilesystemError, match="no answer"):
+            store.check()
+
+
+def test_the_command_check_fails_as_its_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 2, as the other commands; 1 would say that the store is damaged."""
+    with server(lambda *_: 403) as endpoint:
+        for name, value in (("ENDPOINT_URL", endpoint), ("ALLOW_HTTP", "true")):
+            monkeypatch.setenv(f"AWS_{name}", value)
+        monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
+        ended = run("check", "s3://shop/x")
+    assert (ended.code, ended.output) == (2, "")
+    assert "FilesystemError" in ended.errors
