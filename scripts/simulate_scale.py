@@ -101,12 +101,17 @@ class Time:
 class ObjectStore:
     """An environment whose files are in memory, of segments only the sizes."""
 
-    listing_interval = 60.0
+    listing_interval = 600.0
+    removal_delay = 600.0
+    has_current_names = True
+    fills_up = False
+    is_remote = True
 
     def __init__(self, clock: Time) -> None:
         self.clock = clock
         self.requests: Counter[str] = Counter()
         self.files: dict[str, bytes] = {}
+        self.put_times: dict[str, int] = {}
         self.segments: dict[str, int] = {}
         self._random = random.Random(0)
 
@@ -128,6 +133,14 @@ class ObjectStore:
             raise FileNotFoundError(name)
         return self.files[name]
 
+    def read_all(self, names: Sequence[str]) -> list[bytes | None]:
+        """Get files at the same time."""
+        contents = [self.files.get(name) for name in names]
+        self.requests["get"] += max(len(names) - 1, 0)
+        if names:
+            self._request("get", GET, sum(len(content or b"") for content in contents))
+        return contents
+
     def map(self, name: str) -> NDArray[np.uint8]:
         """Get a file."""
         return np.frombuffer(self.read(name), np.uint8)
@@ -142,13 +155,20 @@ class ObjectStore:
             raise FileNotFoundError(name)
         return len(self.files[name])
 
+    def sizes(self, names: Sequence[str]) -> list[int | None]:
+        """Ask for the sizes of segments, which this process has put."""
+        return [self.segments.get(name) for name in names]
+
     def identity(self, name: str) -> tuple[int, ...]:
         """Return the file's size, as it never changes."""
         return (self.size(name),)
 
     def modified(self, name: str) -> int:
-        """Return the present."""
-        return self.now()
+        """Ask when a file was put."""
+        self._request("head", GET)
+        if name not in self.files:
+            raise FileNotFoundError(name)
+        return self.put_times[name]
 
     def exists(self, name: str) -> bool:
         """Ask whether there is a file."""
@@ -178,7 +198,7 @@ class ObjectStore:
         self._request("put", PUT, len(data))
         if name in self.files:
             raise FileExistsError(name)
-        self.files[name] = data
+        self.files[name], self.put_times[name] = data, self.now()
 
     def put_segment(self, name: str, size: int) -> None:
         """Put a segment."""
@@ -193,6 +213,7 @@ class ObjectStore:
         """Delete a file, in the background."""
         self.requests["delete"] += 1
         self.files.pop(name, None)
+        self.put_times.pop(name, None)
 
     def publish(self, name: str) -> None:
         """Do nothing: what was put is durable."""
@@ -324,18 +345,18 @@ def _head(*columns: str) -> None:
     print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
 
 
-def sizes() -> None:
-    """Print what the state of a table of 1, 10 and 100 TB costs."""
+def sizes(tables: Sequence[float] = (1, 10, 100)) -> None:
+    """Print what the state costs of tables of so many TB."""
     _head("table", "segments", "checkpoint", "encode", "decode", "apply", "choose", "memory")
-    for terabytes in (1, 10, 100):
+    for terabytes in tables:
         _print_size(terabytes)
 
 
-def _print_size(terabytes: int) -> None:
+def _print_size(terabytes: float) -> None:
     environment = ObjectStore(Time())
     _, empty = new_store(environment)
     before = _resident()
-    state = with_data(environment, empty, terabytes * TB)
+    state = with_data(environment, empty, round(terabytes * TB))
     data = encode_checkpoint(state)
     memory = _resident() - before
     grown = _commit_without_log(environment, state)
@@ -389,14 +410,14 @@ class Writer:
             self.state, _ = merge(self.environment, self.log, self.state)
 
 
-def writers() -> None:
+def writers(seconds: float = 120.0) -> None:
     """Print how many commits a second writers get who commit as fast as they can."""
     _head("writers", "commits a second", "wait, median", "longest wait", "requests per commit")
     for count in (1, 4, 16):
         environment = ObjectStore(Time())
         _, state = new_store(environment)
         environment.requests.clear()
-        started, seconds = environment.clock.seconds, 120.0
+        started = environment.clock.seconds
         works = [
             Writer(environment, Log(environment, EntryCache()), state, started + seconds, [])
             for _ in range(count)
