@@ -36,6 +36,16 @@ CLOCK_TOLERANCE = 60 * 1_000_000
 FOLDER_VERSION_TICK = 2.0
 
 
+class PartReader(Protocol):
+    """Parts of a file: see `Environment.parts`."""
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Return verified bytes of the file, fewer if it ends before ``stop``.
+
+        ValueError if they are damaged; FileNotFoundError, FilesystemError.
+        """
+
+
 class Environment(Protocol):
     """The files, clocks and randomness that a store uses. Safe between threads.
 
@@ -81,6 +91,12 @@ class Environment(Protocol):
         """Copy segments, given as arguments of `hold`, to this machine at the same time.
 
         Errors do not raise: the `hold` of the file will.
+        """
+
+    def parts(self, name: str, size: int, digest: str) -> PartReader | None:
+        """Return what reads parts of a segment that is not on this machine; None: `hold` is quick.
+
+        The arguments are those of `hold`.
         """
 
     def drop_copy(self, name: str) -> bool:
@@ -230,6 +246,9 @@ class LocalEnvironment:
 
     def prefetch(self, files: Sequence[tuple[str, int, str]]) -> None:
         """Do nothing: the files are here."""
+
+    def parts(self, name: str, size: int, digest: str) -> None:
+        """Return None: the file is here."""
 
     def drop_copy(self, name: str) -> bool:
         """Return False: there is no file but the one at its `local_path`."""

@@ -74,6 +74,13 @@ class Cache:
         lease = self._leases.take(path)
         return lease if _is_there(path, size) else None
 
+    def contains(self, path: str, size: int) -> bool:
+        """Return whether there is a copy of this size. It may be removed without a lease."""
+        try:
+            return os.stat(path).st_size == size
+        except OSError:
+            return False
+
     def lease_name(self, path: str) -> Lease:
         """Return a lease of a file that is about to be written. FilesystemError."""
         return self._leases.take(path)

@@ -53,8 +53,8 @@ class Client(Protocol):
     def get(self, key: str) -> bytes:
         """Return an object's content."""
 
-    def get_start(self, key: str, size: int) -> tuple[bytes, int]:
-        """Return the first bytes of an object, and its whole size."""
+    def get_range(self, key: str, start: int, stop: int) -> tuple[bytes, int]:
+        """Return bytes of an object, fewer if it ends before ``stop``, and its whole size."""
 
     def head(self, key: str) -> ObjectStatus:
         """Return the status of an object."""
@@ -88,11 +88,14 @@ class ObjectClient:
         """Return an object's content. FileNotFoundError."""
         return self._repeated("read", key, lambda: bytes(obstore.get(self._bucket, key).bytes()))
 
-    def get_start(self, key: str, size: int) -> tuple[bytes, int]:
-        """Return the first bytes of an object, and its whole size. FileNotFoundError."""
+    def get_range(self, key: str, start: int, stop: int) -> tuple[bytes, int]:
+        """Return bytes of an object, fewer if it ends before ``stop``, and its whole size.
+
+        FileNotFoundError.
+        """
 
         def read() -> tuple[bytes, int]:
-            result = obstore.get(self._bucket, key, options={"range": (0, size)})
+            result = obstore.get(self._bucket, key, options={"range": (start, stop)})
             return bytes(result.bytes()), result.meta["size"]
 
         return self._repeated("read", key, read)

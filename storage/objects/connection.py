@@ -87,9 +87,7 @@ def _connect(location: Location, limits: Repeats) -> Any:
     }
     # Those of the HTTP client, too: given as `client_options` they would hide the environment's.
     config = {
-        name: value
-        for name, value in location.storage_options.items()
-        if name not in OWN_OPTIONS
+        name: value for name, value in location.storage_options.items() if name not in OWN_OPTIONS
     }
     try:
         kind: Any = kinds[scheme]

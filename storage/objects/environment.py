@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -26,14 +27,18 @@ from ..location import Location
 from ..paths import SEGMENTS
 from .cache import Cache, cache_of
 from .client import Client, ObjectClient
+from .fetching import FetchesBehind, in_portions
 from .leases import Lease
 from .packing import HEADER_BYTES, packed, packed_size, unpacked
+from .parts import Parts
 from .server import Server
 
 _T = TypeVar("_T")
 # So many requests of one call are under way at the same time, and so many transfers of segments,
 # each of which takes twice a segment's memory.
 _REQUESTS_AT_ONCE, _TRANSFERS_AT_ONCE = 32, 8
+# A smaller segment takes no longer than the requests for its parts.
+_LEAST_PARTED = 1 << 20
 
 
 class ObjectEnvironment:
@@ -66,6 +71,7 @@ class ObjectEnvironment:
         key = xxhash.xxh3_64_hexdigest(f"{endpoint} {root}".encode("utf-8", "surrogatepass"))
         self._files = LocalEnvironment(f"{cache.folder}/{key}")
         self._has_folder = False
+        self.behind = FetchesBehind()
         # Segments that were written here and are not yet uploaded, and the sizes of those that are.
         self._pending: dict[str, Lease] = {}
         self._uploaded: dict[str, int] = {}
@@ -110,7 +116,7 @@ class ObjectEnvironment:
             return size
         if not name.startswith(f"{SEGMENTS}/"):
             return self._client.head(self._key(name)).size
-        start, object_size = self._client.get_start(self._key(name), HEADER_BYTES)
+        start, object_size = self._client.get_range(self._key(name), 0, HEADER_BYTES)
         content_size = packed_size(start)
         return object_size if content_size is None else content_size
 
@@ -156,22 +162,51 @@ class ObjectEnvironment:
 
     def hold(self, name: str, size: int, digest: str) -> Lease:
         """Return a lease of a segment's copy in the cache, fetched if it is missing."""
+        return self._hold(name, size, digest, self._client.get)
+
+    def _hold(self, name: str, size: int, digest: str, get: Callable[[str], bytes]) -> Lease:
+        """Do what `hold` does; ``get``: returns an object."""
         path = self.local_path(name)
         lease = self._cache.lease(path, size)
         if lease is not None:
             return lease
         self._make_folder()
-
-        def fetch() -> bytes:
-            return unpacked(self._client.get(self._key(name)), size)
-
         try:
-            return self._cache.fill(path, size, digest, fetch)
+            return self._cache.fill(
+                path, size, digest, lambda: unpacked(get(self._key(name)), size)
+            )
         except ValueError as error:
             raise CorruptionError(
                 f"{self.location(name)}: {error}, but the log says {size} bytes of hash {digest}; "
                 "the object was changed after it was published: restore it from a backup"
             ) from None
+
+    def parts(self, name: str, size: int, digest: str) -> Parts | None:
+        """Return what reads parts of a segment; None if it is here, or small.
+
+        With the first part the whole is fetched, behind the reads.
+        """
+        if size < _LEAST_PARTED or self._cache.contains(self.local_path(name), size):
+            return None
+        key = self._key(name)
+
+        fill = partial(self._hold, name, size, digest, self._get_in_portions)
+
+        def fetch(start: int, stop: int) -> bytes:
+            if not start:
+                self.behind.add(name, fill)
+            return self._client.get_range(key, start, stop)[0]
+
+        def read_whole() -> bytes:
+            lease = self.hold(name, size, digest)
+            content: bytes = self._files.map(name).tobytes()
+            del lease
+            return content
+
+        return Parts(fetch, read_whole, digest)
+
+    def _get_in_portions(self, key: str) -> bytes:
+        return in_portions(partial(self._client.get_range, key))
 
     def prefetch(self, files: Sequence[tuple[str, int, str]]) -> None:
         """Fetch segments at the same time, as many as half of the cache has room for."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -29,7 +30,7 @@ DATA_VERSION = 1
 PAGE_HEADER = 16
 NODE_HEADER = 8
 BRANCH_PAGE, LEAF_PAGE = 0x01, 0x02
-_PAGE_KINDS = 0x0F
+PAGE_KINDS = 0x0F
 BIG_DATA = 0x01
 NO_PAGE = 0xFFFFFFFFFFFFFFFF
 META = struct.Struct("<IIQQ" + "IHHQQQQQ" * 2 + "QQ")
@@ -51,14 +52,13 @@ class Pages:
         LayoutError if it is not an LMDB 0.9 data file, another ValueError or IndexError if it is
         a damaged one.
         """
-        first = _read_meta(buffer, 0)
-        self._page_size = first[4]
-        meta = max(first, _read_meta(buffer, self._page_size), key=lambda fields: fields[-1])
+        tree = tree_of(buffer)
+        self._page_size = tree.page_size
         self._buffer = buffer
-        self.entry_count = meta[18]
+        self.entry_count = tree.entry_count
         # The nodes of the branch pages right above the leaves, one per leaf; None: there are none.
         self._branches: Positions | None = None
-        self._leaves = self._find_leaves(root=meta[19], depth=meta[14])
+        self._leaves = self._find_leaves(tree.root, tree.depth)
 
     def blocks(
         self, low: bytes | None, high: bytes | None, leaves: int, *, descending: bool = False
@@ -123,7 +123,7 @@ class Pages:
         if len(starts) and int(starts.max()) + self._page_size > len(self._buffer):
             raise ValueError("a page number points beyond the end of the file")
         flags = load(self._buffer, starts + 10, "<u2").astype(np.int64)
-        if ((flags & _PAGE_KINDS) != kind).any():
+        if ((flags & PAGE_KINDS) != kind).any():
             raise ValueError(f"a page of the tree is not of kind {kind:#x}")
         lower = load(self._buffer, starts + 12, "<u2").astype(np.int64)
         return starts, (lower - PAGE_HEADER) // 2
@@ -201,6 +201,23 @@ class Pages:
         node = start + int.from_bytes(view[start + 16 : start + 18], "little")
         size = int.from_bytes(view[node + 6 : node + 8], "little")
         return bytes(view[node + NODE_HEADER : node + NODE_HEADER + size])
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The root's page of a B-tree, `NO_PAGE` if it is empty, and the number of its levels."""
+
+    page_size: int
+    root: int
+    depth: int
+    entry_count: int
+
+
+def tree_of(buffer: Buffer) -> Tree:
+    """Return the tree of a file that begins so, as its newer meta page says. Errors of `Pages`."""
+    first = _read_meta(buffer, 0)
+    meta = max(first, _read_meta(buffer, first[4]), key=lambda fields: fields[-1])
+    return Tree(first[4], meta[19], meta[14], meta[18])
 
 
 def _read_meta(buffer: Buffer, page: int) -> tuple[int, ...]:

@@ -30,6 +30,8 @@ from .tablefiles import TableFiles
 
 # Blocks with fewer entries are decoded together in less time, though their bytes are copied.
 _FEW_PER_BLOCK = 4096
+# So many keys are looked up one by one rather than to wait for large files to come to this machine.
+_FEW_KEYS = 8
 
 
 class Lookup:
@@ -81,7 +83,7 @@ class Lookup:
         if self._encoding.has_parts:
             # As in other tables an entry that has expired is returned too, with its expiry.
             return self.documents(full_keys, lambda: 0)
-        if longkey.has_long(full_keys):
+        if longkey.has_long(full_keys) or self._are_few_of_cold_files(full_keys):
             values = [(key, self.value(key)) for key in full_keys.to_pylist()]
             return Block.of_pairs([(key, value) for key, value in values if value is not None])
         distinct_keys = full_keys.take(pa.array(first_of_equal(full_keys)))
@@ -91,13 +93,17 @@ class Lookup:
         blocks = all_entries(files, distinct_keys) or [Block.of_pairs([])]
         return Resolver(keep_all, self._encoding.fold).resolve(blocks)
 
+    def _are_few_of_cold_files(self, full_keys: Bytes) -> bool:
+        return len(full_keys) <= _FEW_KEYS and self._files.is_cold
+
     def find(self, full_keys: Bytes) -> tuple[Positions, list[Block]]:
         """Return (rows, blocks): what `values` does, and for each key where its entry is.
 
         ``rows``: int64, counted over all blocks; -1 for a key that has no entry.
         """
         is_plain = self._encoding.fold is None and not self._encoding.has_parts
-        if not is_plain or longkey.has_long(full_keys):
+        is_single = longkey.has_long(full_keys) or self._are_few_of_cold_files(full_keys)
+        if not is_plain or is_single:
             entries = self.values(full_keys)
             return rows_of(full_keys, entries), [entries]
         firsts, numbers = distinct_rows(full_keys)

@@ -33,6 +33,7 @@ from ..segment.key import PREFIX_BYTES, vnode_of
 from ..segment.registry import registry
 from ..segment.search import KeyRanges
 from ..segment.segment import SegmentFile
+from .coldfiles import ColdFile, cold_files
 from .encoding import Encoding
 from .scan import Bounds, Source, joined_ranges
 
@@ -146,6 +147,23 @@ class TableFiles:
         self._open_files: tuple[SegmentFile, ...] | None = None
         self.getters_by_vnode: Sequence[tuple[Getter, ...]] | None = None
         self._prefix_getters: Sequence[tuple[PrefixGetter, ...]] | None = None
+        self._cold: _ColdLookups | None = None
+
+    @property
+    def is_cold(self) -> bool:
+        """Whether few keys are found sooner by `getters` than by opening the files."""
+        return self._cold_lookups() is not None
+
+    def _cold_lookups(self) -> _ColdLookups | None:
+        """Return the lookups in files that are not all here; None if they are, or were opened."""
+        if self._open_files is not None or not self._environment.is_remote:
+            return None
+        cold = self._cold
+        if cold is None or not any(file.is_cold for file in cold.files):
+            files = cold_files(self._environment, self.segments, self._verify)
+            cold = None if files is None else _ColdLookups.of(files, self.segments, self._encoding)
+            self._cold = cold
+        return cold
 
     @property
     def opened(self) -> tuple[SegmentFile, ...]:
@@ -171,7 +189,7 @@ class TableFiles:
 
     def close(self) -> None:
         """Release the files; the next use opens them again. For a read that has met damage."""
-        self._open_files = self.getters_by_vnode = self._prefix_getters = None
+        self._open_files = self.getters_by_vnode = self._prefix_getters = self._cold = None
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -189,6 +207,9 @@ class TableFiles:
         """Return the lookup functions of the files that may hold a key, the newest file first."""
         by_vnode = self.getters_by_vnode
         if by_vnode is None:
+            cold = self._cold_lookups()
+            if cold is not None:
+                return cold.by_vnode[vnode_of(full_key)]
             getters = [file.getter() for file in self.opened]
             by_vnode = lookups_by_vnode(self.segments, getters, self._encoding)
             self.getters_by_vnode = by_vnode
@@ -205,6 +226,21 @@ class TableFiles:
             by_vnode = lookups_by_vnode(self.segments, getters, self._encoding)
             self._prefix_getters = by_vnode
         return by_vnode[vnode_of(full_prefix)]
+
+
+@dataclass(frozen=True, slots=True)
+class _ColdLookups:
+    """Lookups in the files of a table, and those for the keys of each vnode."""
+
+    files: Sequence[ColdFile]
+    by_vnode: Sequence[tuple[Getter, ...]]
+
+    @classmethod
+    def of(
+        cls, files: Sequence[ColdFile], segments: Sequence[SequencedSegment], encoding: Encoding
+    ) -> _ColdLookups:
+        getters: list[Getter] = [*files]
+        return cls(files, lookups_by_vnode(segments, getters, encoding))
 
 
 def sorted_runs(

@@ -40,14 +40,17 @@ class CountingClient(ObjectClient):
     def __init__(self, location: Location) -> None:
         super().__init__(location)
         self.requests: list[tuple[str, str]] = []
+        self.range_bytes = 0
 
     def get(self, key: str) -> bytes:
         self.requests.append(("get", key))
         return super().get(key)
 
-    def get_start(self, key: str, size: int) -> tuple[bytes, int]:
-        self.requests.append(("get_start", key))
-        return super().get_start(key, size)
+    def get_range(self, key: str, start: int, stop: int) -> tuple[bytes, int]:
+        self.requests.append(("get_range", key))
+        content, size = super().get_range(key, start, stop)
+        self.range_bytes += len(content)
+        return content, size
 
     def head(self, key: str) -> ObjectStatus:
         self.requests.append(("head", key))

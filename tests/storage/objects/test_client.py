@@ -6,6 +6,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -158,13 +159,13 @@ def test_a_check_of_a_server_that_fails_finds_no_problem(tmp_path: Path) -> None
     assert isinstance(environment, CountedStore)
     get = environment.client.get
 
-    def fail(key: str) -> bytes:
+    def fail(failing: str, key: str) -> bytes:
         if failing in key:
             raise FilesystemError("no answer")
         return get(key)
 
-    environment.client.get = fail  # type: ignore[method-assign]
     for failing in ("segments/", "_log/"):
+        environment.client.get = partial(fail, failing)  # type: ignore[method-assign]
         with pytest.raises(FilesystemError, match="no answer"):
             store.check()
 
