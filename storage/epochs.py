@@ -11,8 +11,9 @@ Does not know: tables and rows.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from operator import index
 
@@ -60,6 +61,8 @@ class Epochs:
         self._max_staleness = max_staleness
         self._looked = Moment.of(log.environment)
         self._closed = False
+        # Whether the block of `one_look` that a thread is in has looked; none if it is in none.
+        self._block = threading.local()
         self._layouts = IndexLayouts()
 
     @classmethod
@@ -129,6 +132,11 @@ class Epochs:
     def look_up(self) -> StoreState:
         """Return the store at its newest epoch, looked up now. ClosedError."""
         self.check_open()
+        has_looked = getattr(self._block, "has_looked", None)
+        if has_looked:
+            return self._state
+        if has_looked is not None:
+            self._block.has_looked = True
         if self._max_staleness:
             self._looked = Moment.of(self.environment)
         state = self._state
@@ -136,6 +144,22 @@ class Epochs:
         if newest is not state:
             self._state = newest
         return newest
+
+    @contextmanager
+    def one_look(self, *, again: bool = False) -> Iterator[None]:
+        """Let this thread look up the newest epoch once in the block, where that is a request.
+
+        Later looks return the newest state known, that of a commit by this object included. A
+        block inside of another one looks only if ``again``.
+        """
+        outer = getattr(self._block, "has_looked", None)
+        if again or outer is None:
+            self._block.has_looked = False if self.environment.is_remote else None
+        try:
+            yield
+        finally:
+            if again or outer is None:
+                self._block.has_looked = outer
 
     @property
     def likely_state(self) -> StoreState:

@@ -9,6 +9,7 @@ of Spark's driver and tasks are in jobs, those of the planner of views in view_c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from functools import partial
 
@@ -168,6 +169,15 @@ class Store:
         """The changes of views: for the planner of views, which users reach by SQL."""
         return self._view_catalog
 
+    def one_look(self, *, again: bool = False) -> AbstractContextManager[None]:
+        """Return a block in which this thread looks up the newest epoch of a bucket only once.
+
+        For the parts of a statement, which are to see one epoch; what this object commits in the
+        block, they see. A block inside of another one looks only if ``again``. Looks at a folder
+        cost nothing and are left as they are.
+        """
+        return self._epochs.one_look(again=again)
+
     # Tables
 
     def tables(self) -> tuple[str, ...]:
@@ -176,7 +186,8 @@ class Store:
 
     def table(self, name: str) -> Table:
         """Return a table that follows the latest epoch. TableNotFoundError."""
-        return Table(name, self._readers.reader(name))
+        with self.one_look():
+            return Table(name, self._readers.reader(name))
 
     def create_table(
         self,

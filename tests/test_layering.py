@@ -58,9 +58,9 @@ OBJECTS_FOLDER = "storage/objects/"
 # above all of its floors.
 FLOORS = {
     "storage": (
-        "errors", "notebook", "paths", "location", "disk", "environment", "objects", "environments",
-        "syntax", "instant", "schema", "codec", "predicate", "aggregate", "log", "segment",
-        "table", "index", "read_plan",
+        "errors", "notebook", "paths", "location", "disk", "environment", "problems", "objects",
+        "environments", "syntax", "instant", "schema", "codec", "predicate", "aggregate", "log",
+        "segment", "table", "index", "read_plan",
         "aggregate_plan", "limited_plan", "feed", "maintenance", "figures", "check", "alteration",
         "replacement", "epochs", "catalog_commit", "catalog", "view_catalog", "snapshot", "rows",
         "writing", "restoring", "documentwriter", "jobs", "store",

@@ -140,8 +140,9 @@ class Database:
             case CreateTableAs() as creation:
                 return self._outcome(self._creator.run(creation))
             case Query(query):
-                reader = QueryReader(self._spark, self._store)
-                frame = reader.frame(reader.plan(query, consistent=consistent))
+                with self._store.one_look():
+                    reader = QueryReader(self._spark, self._store)
+                    frame = reader.frame(reader.plan(query, consistent=consistent))
                 if not consistent:
                     self._frames.note(frame, query)
                 return frame

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, TypeGuard
@@ -93,6 +93,10 @@ class DmlRunner:
         TableNotFoundError, UnsupportedStatementError, SchemaMismatchError, DataError where rows do
         not fit, ConflictError if others changed what it read every time, other CommitErrors.
         """
+        with self._store.one_look():
+            return self._run(statement)
+
+    def _run(self, statement: DmlStatement) -> DmlResult:
         target = self._store.jobs.write_target(statement.table)
         definition = target.definition
         _check_allowed(statement, definition)
@@ -102,11 +106,16 @@ class DmlRunner:
         # What reads nothing conflicts with nothing; an INSERT that reads is run again.
         is_blind = isinstance(statement, Insert) or self._is_blind(statement, target)
         with nullcontext() if is_blind else self._turns[definition.table_id], unwrap_errors():
-            for _ in range(_RETRIES):
-                try:
-                    return self._attempt(statement)
-                except errors.ConflictError:
-                    continue
+            try:
+                return self._attempt(statement)
+            except errors.ConflictError:
+                return self._attempt_again(statement)
+
+    def _attempt_again(self, statement: DmlStatement) -> DmlResult:
+        for _ in range(_RETRIES - 1):
+            with suppress(errors.ConflictError), self._store.one_look(again=True):
+                return self._attempt(statement)
+        with self._store.one_look(again=True):
             return self._attempt(statement)
 
     def _is_blind(self, statement: Change, target: WriteTarget) -> bool:

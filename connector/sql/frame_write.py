@@ -49,7 +49,8 @@ def write_frame(
                 f"mode {mode!r} writes to a table that is there, whose key is its own: leave out "
                 "primary_key"
             )
-        return _write(store, frame, name, overwrite=mode_name == "overwrite")
+        with store.one_look():
+            return _write(store, frame, name, overwrite=mode_name == "overwrite")
     if not exists:
         return _create(store, frame, name, primary_key)
     if mode_name == "ignore":

@@ -248,3 +248,43 @@ def test_cold_segments_are_fetched_at_the_same_time(tmp_path: Path) -> None:
         assert reader.table("t").count() == 3
         fetched = [name for kind, name in taken(reader) if name.startswith("segments/")]
         assert len(fetched) == len(set(fetched)) == 3
+
+
+def test_the_parts_of_a_statement_look_once(store: Store, opener: Opener) -> None:
+    """They see one epoch, and what they commit; another thread looks, and who asks for it."""
+    other = Store.open("", environment=opener())
+    with store.one_look():
+        before = store.epoch
+        upsert(other, "t", [(1, "other")])
+        taken(store)
+        assert store.epoch == before
+        assert store.table("t").get(1)["v"] == "x" * 50  # type: ignore[index]
+        assert all(name.startswith("segments/") for _, name in taken(store))
+
+        seen: list[int] = []
+        thread = threading.Thread(target=lambda: seen.append(store.epoch))
+        thread.start()
+        thread.join()
+        assert seen == [before + 1]
+        upsert(store, "t", [(2, "mine")])
+        assert store.epoch == before + 2
+        upsert(other, "t", [(3, "other")])
+        with store.one_look(again=True):
+            assert store.epoch == before + 3
+    assert len(taken(store)) > 0
+    store.epoch  # noqa: B018
+    assert [kind for kind, _ in taken(store)] == ["head"]
+
+
+def test_segments_of_tasks_are_committed_without_looks_at_them(
+    store: Store, opener: Opener
+) -> None:
+    """Their puts were answered to the tasks, in other processes."""
+    segments = written(Store.open("", environment=opener()), "t", [(1, "y")])
+    taken(store)
+    proposal = Proposal(operation="write", started=store.environment.now(), segments=segments)
+    store.jobs.commit(proposal)
+    assert [kind for kind, _ in taken(store)] == ["put_new", "head"]
+    row = store.table("t").get(1)
+    assert row is not None
+    assert row["v"] == "y"

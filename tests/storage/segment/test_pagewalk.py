@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
@@ -52,7 +53,5 @@ def test_damage_is_found_or_gives_other_bytes() -> None:
         damaged = np.frombuffer(content, np.uint8).copy()
         damaged[random.integers(0, len(damaged), 2000)] ^= 255
         data = damaged.tobytes()
-        try:
+        with suppress(ValueError, IndexError, struct.error):
             find(lambda start, stop, data=data: data[start:stop], b"k01234")  # type: ignore[misc]
-        except (ValueError, IndexError, struct.error):
-            pass
