@@ -178,9 +178,15 @@ class ObjectClient:
         )
 
     def _repeated(self, doing: str, key: str, request: Callable[[], _T]) -> _T:
-        """Return the answer of a request that is harmless to repeat."""
+        """Return the answer of a request that is harmless to repeat.
+
+        No attempt begins after the time that the options give to repeating.
+        """
+        deadline = time.monotonic() + self._repeats.seconds
         for attempt in range(_ATTEMPTS):
             if attempt:
+                if time.monotonic() > deadline:
+                    break
                 _pause(attempt)
             try:
                 return request()

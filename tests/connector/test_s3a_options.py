@@ -31,6 +31,25 @@ def test_settings_become_options() -> None:
     }
 
 
+def test_a_setting_of_the_bucket_comes_first() -> None:
+    """That of another bucket is none; what the bucket does not set is that of all."""
+    spark = session(
+        access_key="a",
+        secret_key="b",
+        bucket_shop_access_key="c",
+        bucket_shop_session_token="d",
+        bucket_shop_endpoint_region="e",
+        bucket_other_secret_key="f",
+    )
+
+    assert s3a_options(spark, "s3a://shop/x/y", None) == {
+        "access_key_id": "c",
+        "secret_access_key": "b",
+        "session_token": "d",
+        "region": "e",
+    }
+
+
 def test_what_is_given_and_what_is_elsewhere_is_left_alone() -> None:
     """Options of the caller, other kinds of stores, and a session without settings."""
     spark = session(access_key="a")

@@ -10,6 +10,7 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import obstore
 import pytest
 
 from relstate.storage import Store
@@ -25,18 +26,21 @@ Answer = Callable[[str, dict[str, bytes], str, bytes], int]
 
 
 @contextmanager
-def server(answer: Answer) -> Iterator[str]:
+def server(answer: Answer, headers: list[tuple[str, str]] | None = None) -> Iterator[str]:
     """Run a server of a bucket; yield its endpoint.
 
-    ``answer``: of a method, the objects, a path and a body returns the status.
+    ``answer``: of a method, the objects, a path and a body returns the status. ``headers``: takes
+    those of all requests.
     """
     objects: dict[str, bytes] = {}
+    headers = [] if headers is None else headers
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def _serve(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            headers.extend(self.headers.items())
             status = answer(self.command, objects, self.path, body)
             content = objects.get(self.path, b"") if status == 200 else b""
             self.send_response_only(status)
@@ -69,7 +73,7 @@ def location_at(endpoint: str, cache: Path, **options: str) -> Location:
     return Location("s3://shop/x", s3_options(endpoint, cache, **options))
 
 
-def answered(objects: dict[str, bytes], method: str, path: str, body: bytes) -> int:
+def answered(method: str, objects: dict[str, bytes], path: str, body: bytes) -> int:
     """Return the status of a request that a sound server carries out."""
     if method == "PUT":
         if path in objects:
@@ -84,7 +88,7 @@ def test_a_create_that_succeeded_without_saying_so_is_no_rival(tmp_path: Path) -
     puts: list[str] = []
 
     def answer(method: str, objects: dict[str, bytes], path: str, body: bytes) -> int:
-        status = answered(objects, method, path, body)
+        status = answered(method, objects, path, body)
         puts.extend([path] if method == "PUT" else [])
         return 500 if method == "PUT" and len(puts) == 1 else status
 
@@ -106,7 +110,7 @@ def test_a_create_is_repeated_while_the_server_is_busy(tmp_path: Path) -> None:
             puts.append(path)
             if len(puts) <= busy:
                 return 503
-        return answered(objects, method, path, body)
+        return answered(method, objects, path, body)
 
     with server(answer) as endpoint:
         client = ObjectClient(location_at(endpoint, tmp_path, max_retries="2"))
@@ -179,3 +183,34 @@ def test_the_command_check_fails_as_its_server(monkeypatch: pytest.MonkeyPatch) 
         ended = run("check", "s3://shop/x")
     assert (ended.code, ended.output) == (2, "")
     assert "FilesystemError" in ended.errors
+
+
+def test_a_server_that_stays_busy_fails_a_read_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within twice the time that the options give to repeating, by an error that says so."""
+    with server(lambda *_: 503) as endpoint:
+        location = location_at(endpoint, tmp_path, max_retries="50", retry_seconds="1")
+        client = ObjectClient(location)
+        attempts: list[object] = []
+        head = obstore.head
+        monkeypatch.setattr(
+            obstore, "head", lambda *arguments: attempts.append(arguments) or head(*arguments)
+        )
+        with pytest.raises(FilesystemError, match="503"):
+            client.head("x/a")
+        # Each of which obstore repeats for a second.
+        assert 1 <= len(attempts) <= 2
+
+
+def test_options_of_encryption_reach_the_server(tmp_path: Path) -> None:
+    """With the puts of segments and of entries."""
+    headers: list[tuple[str, str]] = []
+    with server(answered, headers) as endpoint:
+        options = {"aws_server_side_encryption": "aws:kms", "aws_sse_kms_key_id": "key-7"}
+        client = ObjectClient(location_at(endpoint, tmp_path, **options))
+        for put in (client.put, client.put_new):
+            headers.clear()
+            put(f"x/{put.__name__}", b"content")
+            assert ("x-amz-server-side-encryption", "aws:kms") in headers
+            assert ("x-amz-server-side-encryption-aws-kms-key-id", "key-7") in headers
