@@ -4,6 +4,7 @@
     number    u16, its highest bit set: a column by its id, a field of a struct by its index from 1
     map key   a field of key_field.py: 0x01, then the value
     place     0x01, i64 with its sign bit flipped, u64: where an element of an array is
+    liveness  0x02: says of the object above it that it is there; after all of its fields
 
 All numbers are big endian. On disk: never change.
 Promises: the order of bytes is the order of paths, component by component; a path is directly
@@ -28,6 +29,9 @@ NUMBER_BYTES, PLACE_BYTES = 2, 17
 MAX_NUMBER = 0x7EFF
 ABOVE_PATHS = b"\xff"
 """What follows a row's key in the least bytes above all of its paths."""
+
+LIVENESS = b"\x02"
+"""The component that is after those of all fields of an object."""
 
 _PLACE = np.dtype([("tag", "u1"), ("place", ">u8"), ("writer", ">u8")])
 _SIGN = np.uint64(1 << 63)

@@ -41,7 +41,8 @@ class Kind(IntEnum):
     A put replaces the row that is there, a delete removes it. A partial row gives it the columns
     that are not NULL, or becomes the row if there is none; a row of kind ignore does only that.
     In a document table an entry may be about a part of the row; an object is a row, or a part, that
-    is there and has nothing in it: see `table.document.part`.
+    is there and has nothing in it; a liveness says that the part above it is an object, and leaves
+    what is in it: see `table.document.part`.
     """
 
     # On disk: never change or reuse.
@@ -50,6 +51,7 @@ class Kind(IntEnum):
     PARTIAL = 3
     IGNORE = 4
     OBJECT = 5
+    LIVENESS = 6
 
 
 def compose(table_id: int, vnodes: NDArray[np.uint16], primary_keys: Bytes) -> Bytes:

@@ -74,7 +74,8 @@ class Node:
             return None
         alive = {name: node for name, node in self.below.items() if node.is_there(time)}
         if isinstance(data_type, t.Variant) and alive:
-            return {name: node.seen(data_type, time) for name, node in alive.items()}
+            fields = alive.items()
+            return {name: node.seen(data_type, time) for name, node in fields if name != LIVE}
         if not is_divisible(data_type):
             return None if self.value is NULL else self.value
         if self.value is NULL and not alive:
@@ -89,6 +90,10 @@ class Node:
             case t.Array(element, _):
                 return [alive[place].seen(element, time) for place in sorted(alive)]
         raise AssertionError(data_type)
+
+
+LIVE = ("live",)
+"""The name of the node that only says that the one above it, in a variant, is an object."""
 
 
 class _Null:
@@ -151,7 +156,11 @@ class Documents:
         *above, last = entry.path
         node = self.rows.setdefault(entry.key, Node())
         for name in above:
+            node.below.pop(LIVE, None)
             node = node.below.setdefault(name, Node())
+        node.below.pop(LIVE, None)
+        if entry.kind is Kind.LIVENESS:
+            node, last = node.below.setdefault(last, Node()), LIVE
         node.below[last] = self._node(entry)
 
     def _row(self, entry: Written) -> Node:
@@ -169,7 +178,7 @@ class Documents:
         match entry.kind:
             case Kind.DELETE:
                 return Node()
-            case Kind.OBJECT:
+            case Kind.OBJECT | Kind.LIVENESS:
                 return Node(None, entry.expiry)
         return node_of(type_at(self.schema, entry.path), entry.value, entry.expiry)
 

@@ -245,6 +245,9 @@ class Pair:
         elif isinstance(value, dict):
             for name, inner in value.items():
                 yield from self._patched(key, (*path, name), inner)
+            is_bare = all(inner is None for inner in value.values())
+            if is_bare and isinstance(type_of(path), t.Variant):
+                yield Written(key, path, Kind.LIVENESS)
         else:
             yield self._put(key, path, value)
 

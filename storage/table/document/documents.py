@@ -66,7 +66,8 @@ class Documents:
         parts = np.flatnonzero(lengths)
         ids = np.zeros(len(entries), np.int64)
         ids[parts] = load_numbers(entries.keys, key_ends[parts])
-        is_counted = counting(paths, repeats, headers.depths, versions)
+        is_liveness = headers.kinds == Kind.LIVENESS
+        is_counted = counting(paths, repeats, headers.depths, versions, is_liveness)
         is_counted &= np.isin(ids, column_ids)
         is_alive = is_counted & headers.are_visible(time() if headers.flags.any() else 0)
         return cls(

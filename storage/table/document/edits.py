@@ -114,7 +114,7 @@ class Edits:
     def _add(self, key: Sequence[Any], edits: Sequence[_Edit], ttl: int | None) -> None:
         full_key = self._encoding.encode_key(key)
         for edit in edits:
-            edit.target.check_length(edit.keys)
+            edit.target.check_length(edit.keys, has_liveness=edit.action is Action.MERGE)
         row = len(self._row_keys)
         self._row_keys.append(full_key)
         self._ttls.append(ttl)
@@ -143,6 +143,8 @@ class Edits:
                 if below.numbers[-1] is None:
                     item_keys = (*keys, below.encode_last_key(step))
                 yield from self._merged(below, item_keys, item)
+            if isinstance(target.shape, VariantShape) and all(map(_removes, items.values())):
+                yield _Edit(target, Action.MERGE, keys, self._body(target, {}))
         else:
             yield self._put(target, keys, value)
 
@@ -172,6 +174,11 @@ def _items(target: Target, value: Any) -> Mapping[Any, Any] | None:
         case VariantShape():
             return members_of(value)
     return None
+
+
+def _removes(value: Any) -> bool:
+    """Return whether a value within a variant that is merged is JSON's null, which removes."""
+    return value is None or is_null(value)
 
 
 def _elements(target: Target, value: Any) -> list[Any]:

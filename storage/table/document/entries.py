@@ -31,7 +31,13 @@ def encode_parts(
     keys = concat([row_keys.take(pa.array(parts.owners)), parts.paths])
     order = sort_order(keys)
     keys = keys.take(pa.array(order))
-    counts = counting(keys, equal_neighbours(keys), parts.depths[order], parts.owners[order])
+    counts = counting(
+        keys,
+        equal_neighbours(keys),
+        parts.depths[order],
+        parts.owners[order],
+        parts.kinds[order] == Kind.LIVENESS,
+    )
     written = parts.take(order[counts])
     if expiries is not None:
         expiries = np.where(written.kinds == Kind.DELETE, NEVER, expiries[written.owners])
@@ -44,7 +50,8 @@ def encode_parts(
 def fold_written(keys: Bytes, values: Bytes) -> tuple[Bytes, Bytes]:
     """Return those of some entries, given in the order of writing, that count.
 
-    In that order an entry comes after those above it of the same write.
+    In that order an entry comes after those above it of the same write, and a liveness after what
+    is beside it.
     """
     block = Block.over(keys, values)
     headers = Headers(block)
@@ -53,6 +60,7 @@ def fold_written(keys: Bytes, values: Bytes) -> tuple[Bytes, Bytes]:
     paths = row_keys(block)
     order = sort_order(paths)
     paths = paths.take(pa.array(order))
-    counts = counting(paths, equal_neighbours(paths), headers.depths[order], order)
+    is_liveness = headers.kinds[order] == Kind.LIVENESS
+    counts = counting(paths, equal_neighbours(paths), headers.depths[order], order, is_liveness)
     indices = pa.array(order[counts])
     return keys.take(indices), values.take(indices)

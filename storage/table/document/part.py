@@ -7,6 +7,10 @@ array, or anything below these. What is written there replaces everything older 
     OBJECT   an empty value of a type that has parts: a struct of NULLs, a map or an array of none
     DELETE   nothing
 
+One kind is at a path of its own, below the value that it is about, and replaces nothing else there:
+
+    LIVENESS   the value one step above, in a variant, is an object, of what is below it
+
 Promises: nothing but columns of equal length. Does not know: types.
 """
 

@@ -26,7 +26,7 @@ from ..header import encode_part_headers
 from ..resolve import row_keys
 from .documents import Documents
 from .rowfold import RowFold
-from .visible import are_there, have_above
+from .visible import are_there, have_above, newest_beside
 
 Flags: TypeAlias = NDArray[np.bool_]
 
@@ -67,6 +67,7 @@ class Remains:
         stays = is_part & (~is_closed[documents.rows] | (documents.is_alive & expires_alone))
         # In the row it would be hidden by what stays above it.
         stays |= is_part & _have_above(documents, stays)
+        stays |= _are_beside(documents, stays)
         stays |= is_part & self._beside(documents, stays)
         rest = np.flatnonzero(stays)
         rows, numbers = self._closed_rows(documents.without(stays), np.flatnonzero(is_closed))
@@ -118,3 +119,17 @@ class Remains:
 def _have_above(documents: Documents, flags: Flags) -> Flags:
     """Return which entries, all of which count, are below one that is flagged."""
     return have_above(row_keys(documents.entries), documents.depths, flags)
+
+
+def _are_beside(documents: Documents, stays: Flags) -> Flags:
+    """Return which entries are a liveness of an object below which an entry stays.
+
+    Folded into the row, it would not outlive what stays.
+    """
+    is_liveness = documents.is_alive & (documents.headers.kinds == Kind.LIVENESS)
+    if not is_liveness.any() or not stays.any():
+        return np.zeros(len(stays), np.bool_)
+    paths = row_keys(documents.entries)
+    flags = stays.astype(np.int64)
+    is_liveness[is_liveness] = newest_beside(paths, documents.depths, flags, is_liveness) > 0
+    return is_liveness

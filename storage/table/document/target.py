@@ -23,7 +23,7 @@ from typing import Any
 import pyarrow as pa
 
 from ...codec.memcomparable import KeyCodec
-from ...codec.path import NUMBER_BYTES, extended, number_component
+from ...codec.path import LIVENESS, NUMBER_BYTES, extended, number_component
 from ...codec.ragged import Bytes, constant
 from ...codec.variant_value import stored_members
 from ...errors import NullKeyError, SchemaError, SchemaMismatchError
@@ -192,10 +192,14 @@ class Target:
         """The codec of each key on the way."""
         return [KeyCodec([key], _KEY_ORDER) for key in self.keys]
 
-    def check_length(self, keys: Sequence[bytes]) -> None:
-        """ValueRangeError for a path that is too long; ``keys``: those on the way, encoded."""
+    def check_length(self, keys: Sequence[bytes], *, has_liveness: bool = False) -> None:
+        """ValueRangeError for a path that is too long; ``keys``: those on the way, encoded.
+
+        ``has_liveness``: whether it is the path of an object's liveness.
+        """
         fields = len(self.numbers) - len(keys)
-        check_path_length(NUMBER_BYTES * (1 + fields) + sum(map(len, keys)))
+        length = NUMBER_BYTES * (1 + fields) + sum(map(len, keys))
+        check_path_length(length + (len(LIVENESS) if has_liveness else 0))
 
     def value_in(self, value: Any, keys: Sequence[bytes]) -> Any:
         """Return what is at the target in a value of the column, as Arrow's ``as_py`` gives it.

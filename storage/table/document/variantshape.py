@@ -23,8 +23,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ...codec.key_field import Tagged, key_field_of
-from ...codec.path import extended
-from ...codec.ragged import Bytes, Positions, constant, from_binary, lengths_of
+from ...codec.path import LIVENESS, extended
+from ...codec.ragged import (
+    Bytes,
+    Positions,
+    constant,
+    from_binary,
+    lengths_of,
+    load,
+    parts_of,
+)
 from ...codec.variant import (
     MOST_LEVELS,
     NULL,
@@ -97,8 +105,8 @@ class VariantShape(Shape):
     def patch(self, values: pa.Array, paths: Bytes, put: PutParts) -> Parts:
         """Return a DELETE for each NULL, of SQL or of JSON, and a PUT for each array and the rest.
 
-        An object is merged; one without fields changes nothing. SchemaMismatchError for bytes that
-        are not a variant.
+        An object is merged; one that gives nothing a value has a LIVENESS. SchemaMismatchError for
+        bytes that are not a variant.
         """
         pieces = [self._nulls(values, paths, Kind.DELETE)]
         rows, present = _present(values)
@@ -114,10 +122,14 @@ class VariantShape(Shape):
             _without_values(level, null, Kind.DELETE)
             for level, null in zip(levels, nulls, strict=True)
         ]
+        is_bare = ~_have_values(tree)
+        pieces += [_livenesses(level, ~level.is_leaf & is_bare[level.nodes]) for level in levels]
         return Parts.joined(pieces)
 
     def branches(self, parts: Parts, rows: Positions, starts: Positions) -> Iterator[Branch]:
         """Yield the parts in the fields."""
+        is_liveness = _are_liveness(parts, rows, starts)
+        rows, starts = rows[~is_liveness], starts[~is_liveness]
         if len(rows):
             yield Branch(self._item, rows, starts + read_keys(_KEY, parts, rows, starts)[1])
 
@@ -166,6 +178,7 @@ class VariantShape(Shape):
         """Return the values as a tree, whose first nodes they are, and which there are."""
         parents, keys = [np.full(count, -1)], [constant(b"", count)]
         owned: list[Positions] = []
+        live = [np.empty(0, np.int64)]
         rows, owners, first = np.arange(len(parts)), parts.owners, 0
         while True:
             is_own = starts == lengths_of(parts.paths)[rows]
@@ -173,6 +186,9 @@ class VariantShape(Shape):
             own[owners[is_own]] = rows[is_own]
             owned.append(own)
             rows, owners, starts = rows[~is_own], owners[~is_own], starts[~is_own]
+            is_liveness = _are_liveness(parts, rows, starts)
+            live.append(first + owners[is_liveness])
+            rows, owners, starts = rows[~is_liveness], owners[~is_liveness], starts[~is_liveness]
             if not len(rows):
                 break
             texts, sizes = read_keys(_KEY, parts, rows, starts)
@@ -183,23 +199,26 @@ class VariantShape(Shape):
             keys.append(from_binary(texts).filter(pa.array(is_first)))
             first += len(own)
             owners, starts = np.cumsum(is_first) - 1, starts + sizes
-        return self._grown(count, parts, parents, keys, np.concatenate(owned))
+        all_owned = np.concatenate(owned)
+        is_object = np.bincount(np.concatenate(parents)[count:], minlength=len(all_owned)) > 0
+        is_object[np.concatenate(live)] = True
+        return self._grown(parts, parents, keys, all_owned, is_object)
 
     def _grown(
         self,
-        count: int,
         parts: Parts,
         parents: list[Positions],
         keys: list[Bytes],
         owned: Positions,
+        is_object: Flags,
     ) -> tuple[Tree, Flags]:
         """Return the tree of some nodes with the values of those that are stored whole.
 
-        ``owned``: the part of each node, -1 where only parts below it are there.
+        ``owned``: the part of each node, -1 where only parts below it are there. ``is_object``:
+        the nodes that have fields, or of which a liveness says that they are objects.
         """
         nodes = len(owned)
-        has_items = np.bincount(np.concatenate(parents)[count:], minlength=nodes) > 0
-        is_put = (owned >= 0) & ~has_items
+        is_put = (owned >= 0) & ~is_object
         is_put[is_put] = parts.kinds[owned[is_put]] == Kind.PUT
         values = self.decode(parts.bodies.take(pa.array(owned[is_put])))
         is_null = ~np.asarray(values.is_valid())
@@ -224,9 +243,9 @@ class VariantShape(Shape):
                 ]
             ),
         )
-        is_there = has_items | (owned >= 0)
+        is_there = is_object | (owned >= 0)
         is_there[np.flatnonzero(is_put)[is_null]] = False
-        return tree, is_there[:count]
+        return tree, is_there[: len(parents[0])]
 
 
 def _present(values: pa.Array) -> tuple[Positions, pa.Array]:
@@ -259,3 +278,31 @@ def _equal_bytes(array: Bytes, indices: Positions, value: bytes) -> NDArray[np.b
         pc.equal(array.take(pa.array(indices)), pa.scalar(value, pa.large_binary()))
     )
     return equal
+
+
+def _have_values(tree: Tree) -> Flags:
+    """Return which nodes have an item that is not JSON's null."""
+    is_value = ~_equal_bytes(tree.plain, np.arange(len(tree.parents)), NULL)
+    have_values = np.zeros(len(tree.parents), np.bool_)
+    have_values[tree.parents[is_value & (tree.parents >= 0)]] = True
+    return have_values
+
+
+def _livenesses(level: _Level, flags: Flags) -> Parts:
+    """Return a LIVENESS for each flagged node of a level."""
+    parts = _without_values(level, flags, Kind.LIVENESS)
+    paths = extended(parts.paths, LIVENESS)
+    return Parts(parts.owners, paths, parts.depths + np.uint8(1), parts.kinds, parts.bodies)
+
+
+def _are_liveness(parts: Parts, rows: Positions, starts: Positions) -> Flags:
+    """Return which parts are a liveness of the value whose path ends at ``starts``.
+
+    ``rows``: the indices of the parts. ValueError for a path that goes on below one.
+    """
+    data, offsets = parts_of(parts.paths)
+    positions = offsets[:-1][rows] + starts
+    are_liveness: Flags = load(data, positions, "u1") == LIVENESS[0]
+    if (positions + len(LIVENESS) != offsets[1:][rows])[are_liveness].any():
+        raise ValueError("a path goes on below the liveness of an object")
+    return are_liveness

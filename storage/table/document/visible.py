@@ -2,7 +2,8 @@
 
 An entry counts if it is the newest at its path and none at a path above it is newer. Within one
 version an entry comes before those below it: they count with it. A value of which parts were
-removed is there while one of its parts is.
+removed is there while one of its parts is. A liveness, which is below the object that it is about,
+counts until anything else below that object is newer.
 
 Promises: of the entries that count, and others with them, the same entries count: neighbouring
 versions may be resolved first, and the result with the others later.
@@ -15,10 +16,20 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ...codec.ragged import Bytes, Positions, gather, lengths_of, parts_of
+from ...codec.path import LIVENESS
+from ...codec.ragged import (
+    Bytes,
+    Positions,
+    equal_neighbours,
+    gather,
+    lengths_of,
+    parts_of,
+    sort_order,
+)
 
 Flags: TypeAlias = NDArray[np.bool_]
 
@@ -26,12 +37,19 @@ Flags: TypeAlias = NDArray[np.bool_]
 _NONE = np.iinfo(np.int64).min
 
 
-def counting(paths: Bytes, repeats: Flags, depths: NDArray[np.uint8], versions: Positions) -> Flags:
+def counting(
+    paths: Bytes,
+    repeats: Flags,
+    depths: NDArray[np.uint8],
+    versions: Positions,
+    is_liveness: Flags | None = None,
+) -> Flags:
     """Return which entries count.
 
     ``paths`` ascend, each with what tells its row from others before it; ``repeats`` says for each
     but the first whether it is that of the entry before. ``depths``: the number of components of
     each; ``versions``: int64, greater ones are newer; of equal ones at one path the last counts.
+    ``is_liveness``: which entries are a liveness, None if none is.
     """
     count = len(paths)
     newest = _newest_of_equal(repeats, versions) if repeats.any() else np.arange(count)
@@ -39,7 +57,41 @@ def counting(paths: Bytes, repeats: Flags, depths: NDArray[np.uint8], versions: 
     above = _newest_above(paths, newest, depths[newest], own)
     counts = np.zeros(count, np.bool_)
     counts[newest[own >= above]] = True
+    if is_liveness is None or not (is_liveness & counts).any():
+        return counts
+    rows = np.flatnonzero(counts)
+    flags = is_liveness[rows]
+    below = newest_beside(paths.take(pa.array(rows)), depths[rows], versions[rows], flags)
+    counts[rows[flags]] = below <= versions[rows[flags]]
     return counts
+
+
+def newest_beside(
+    paths: Bytes, depths: NDArray[np.uint8], versions: Positions, is_liveness: Flags
+) -> Positions:
+    """Return for each liveness the newest version below the object that it is about, its own too.
+
+    ``paths`` are distinct and ascend.
+    """
+    chosen = np.flatnonzero(is_liveness)
+    data, offsets = parts_of(paths)
+    lengths = lengths_of(paths)[chosen] - len(LIVENESS)
+    everything = pa.concat_arrays([paths, gather(data, offsets[:-1][chosen], lengths)])
+    order = sort_order(everything)
+    ordered = everything.take(pa.array(order))
+    is_first = np.append(True, ~equal_neighbours(ordered))
+    groups = np.empty(len(order), np.int64)
+    groups[order] = np.cumsum(is_first) - 1
+    firsts = np.flatnonzero(is_first)
+    own = np.full(len(firsts), _NONE)
+    own[groups[: len(paths)]] = versions
+    all_depths = np.concatenate([depths, depths[chosen] - 1])[order][firsts]
+    newest = np.full(len(firsts), _NONE)
+    numbers, distinct = np.arange(len(firsts)), ordered.take(pa.array(firsts))
+    for below, parents in _pairs(distinct, numbers, all_depths):
+        np.maximum.at(newest, parents, own[below])
+    beside: Positions = newest[groups[len(paths) :]]
+    return beside
 
 
 def have_above(paths: Bytes, depths: NDArray[np.uint8], flags: Flags) -> Flags:
