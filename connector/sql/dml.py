@@ -166,6 +166,11 @@ def read_insert(reader: TokenReader) -> Insert:
     table = reader.name("the table's name")
     columns = _columns(reader) if _columns_come_next(reader) else None
     by_name = columns is None and reader.accept("BY", "NAME")
+    if reader.next_is("USING", "TTL"):
+        raise errors.UnsupportedStatementError(
+            f"INSERT INTO {table} USING TTL …: the time to live comes after the rows: "
+            f"INSERT INTO {table} VALUES (…) USING TTL 3600"
+        )
     if not any(reader.next_is(word) for word in _QUERIES):
         raise reader.unexpected("a query, or VALUES")
     query = reader.source(reader.until("USING TTL"))
@@ -196,7 +201,7 @@ def read_update(reader: TokenReader) -> Update | Merge:
             "belong together"
         )
     for assignment in assignments:
-        check_whole(assignment)
+        _check_whole_in(assignment, "UPDATE … FROM")
     clause = Clause(When.MATCHED, None, Action.UPDATE, assignments)
     return Merge(table, alias, source, source_alias, condition, (clause,))
 
@@ -257,8 +262,17 @@ def _clause(reader: TokenReader, names: tuple[str, str]) -> Clause:
         return Clause(when, condition, Action.UPDATE, None)
     assignments = _assignments(reader, names, "WHEN")
     for assignment in assignments:
-        check_whole(assignment)
+        _check_whole_in(assignment, "MERGE")
     return Clause(when, condition, Action.UPDATE, assignments)
+
+
+def _check_whole_in(assignment: Assignment, statement: str) -> None:
+    """UnsupportedStatementError for an assignment to a part of a column in a MERGE."""
+    if assignment.place.steps:
+        raise errors.UnsupportedStatementError(
+            f"SET {assignment.column}…: {statement} writes whole rows; set the whole column, or, "
+            "in a document table, a field or an entry of it by UPDATE … SET … WHERE"
+        )
 
 
 def check_whole(assignment: Assignment) -> None:

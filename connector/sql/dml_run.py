@@ -46,8 +46,8 @@ from relstate.storage import (
 )
 
 from .column_defaults import with_defaults
-from .dml import Change, DeleteParts, DmlStatement, Insert, Merge, Truncate, Update
-from .dml_rows import DmlPlanner
+from .dml import Change, Delete, DeleteParts, DmlStatement, Insert, Merge, Truncate, Update
+from .dml_rows import DmlPlanner, DmlRows
 from .part_rows import PartPlanner
 from .planned_query import PlannedQuery, Relation
 from .query_reader import QueryReader
@@ -121,8 +121,10 @@ class DmlRunner:
     def _is_blind(self, statement: Change, target: WriteTarget) -> bool:
         """Return whether a statement changes parts of a row without reading."""
         statement = with_defaults(statement, target.definition)
-        if not _changes_parts(statement, target.definition):
+        is_deletion = isinstance(statement, Delete) and _is_of_documents(target.definition)
+        if not is_deletion and not _changes_parts(statement, target.definition):
             return False
+        assert isinstance(statement, Update | DeleteParts | Delete)
         reader = QueryReader(self._spark, self._store)
         return PartPlanner(reader, target.definition, target.vnode_count).is_blind(statement)
 
@@ -142,8 +144,19 @@ class DmlRunner:
                 parts = PartPlanner(reader, definition, target.vnode_count).plan(statement)
                 return parts.query, parts.rows
             assert not isinstance(statement, DeleteParts)
-            changes = DmlPlanner(reader, definition).changes(statement)
+            changes = self._row_changes(statement, reader, target)
             return changes.query, changes.rows
+
+    def _row_changes(
+        self, statement: Insert | Update | Delete | Merge, reader: QueryReader, target: WriteTarget
+    ) -> DmlRows:
+        """Return the changes of whole rows; a row of documents named by its key is not read."""
+        definition = target.definition
+        if isinstance(statement, Delete) and _is_of_documents(definition):
+            planner = PartPlanner(reader, definition, target.vnode_count)
+            if (deletion := planner.deletion(statement)) is not None:
+                return deletion
+        return DmlPlanner(reader, definition).changes(statement)
 
     def _attempt(self, statement: DmlStatement) -> DmlResult:
         assert not isinstance(statement, Truncate)
@@ -155,7 +168,7 @@ class DmlRunner:
         if _changes_parts(statement, target.definition):
             return self._change_parts(statement, reader, target, ttl)
         assert not isinstance(statement, DeleteParts)
-        changes = DmlPlanner(reader, target.definition).changes(statement)
+        changes = self._row_changes(statement, reader, target)
         has_key = target.definition.schema.row_id is None
         existing = None
         if changes.is_checked and has_key:
@@ -183,6 +196,8 @@ class DmlRunner:
             )
         )
         counts = RowCounts.total(report.counts for report in reports)
+        if isinstance(statement, Delete) and not changes.query.relations:
+            counts = RowCounts(0, 0, None)
         if isinstance(statement, Insert):
             counts = self._insert_counts(target.definition, segments, done.epoch, overwrite)
         return DmlResult(done.epoch, counts)
@@ -264,13 +279,16 @@ def _insert_counts(
 ) -> RowCounts:
     """Return what an INSERT that was committed at an epoch did to the rows of the epoch before.
 
-    Numbers are None where finding them would take long, for many rows, and where a version column
-    decides which rows are seen. Errors of the store, if the epoch before is gone for one.
+    Numbers are None where finding them would take long, for many rows, where a version column
+    decides which rows are seen, and for documents, whose changes read nothing. Errors of the store,
+    if the epoch before is gone for one.
     """
     written = sum(segment.rows(definition.table_id) for segment in segments)
     is_growing = definition.properties.append_only or definition.schema.row_id is not None
     if is_growing and not overwrite:
         return RowCounts(written)
+    if _is_of_documents(definition) and not overwrite:
+        return RowCounts(None, None)
     now = moment_of(store.environment.now())
     before = store.read_plan(definition.name, epoch=epoch - 1, time=now)
     names = tuple(column.name for column in before.definition.schema.key_columns)
@@ -309,10 +327,14 @@ def _changes_parts(
     """
     if isinstance(statement, DeleteParts):
         return True
-    if not isinstance(statement, Update) or definition.properties.encoding != "document":
+    if not isinstance(statement, Update) or not _is_of_documents(definition):
         return False
     names = {column.name.lower() for column in definition.schema.key_columns}
     return names.isdisjoint(assignment.column.lower() for assignment in statement.assignments)
+
+
+def _is_of_documents(definition: TableDefinition) -> bool:
+    return definition.properties.encoding == "document"
 
 
 def _check_ttl(statement: DmlStatement, definition: TableDefinition) -> None:
@@ -322,7 +344,7 @@ def _check_ttl(statement: DmlStatement, definition: TableDefinition) -> None:
     check_ttl(definition, statement.ttl)
     if not isinstance(statement, Update) or _changes_parts(statement, definition):
         return
-    if definition.properties.encoding == "document":
+    if _is_of_documents(definition):
         raise errors.OptionError(
             f"UPDATE {definition.name} USING TTL: an UPDATE that changes the key writes whole "
             "rows, and only columns expire alone; change the key in a statement without a TTL"

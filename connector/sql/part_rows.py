@@ -23,6 +23,7 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as s
 from sqlglot import exp
 
+from relstate.connector.sink.dml_task import OPERATION, Operation
 from relstate.connector.sink.part_task import PartColumns
 from relstate.connector.syntax.tree import Tree
 from relstate.connector.types import struct_of
@@ -38,8 +39,9 @@ from relstate.storage import (
 )
 from relstate.storage import types as t
 
-from .dml import DeleteParts, Update
+from .dml import Delete, DeleteParts, Update
 from .dml_query import constant_query, old_key, part_key, part_query, part_value
+from .dml_rows import DmlRows
 from .lookup import LookupPlanner
 from .part_changes import PartChange, part_changes
 from .planned_query import PlannedQuery
@@ -99,14 +101,31 @@ class PartPlanner:
             statement, changes, columns
         )
 
-    def is_blind(self, statement: Update | DeleteParts) -> bool:
+    def is_blind(self, statement: Update | DeleteParts | Delete) -> bool:
         """Return whether a statement names one row and constants, so that it has nothing to read.
 
         It may read all the same, if the constants are not of the key's types. Errors as of
         `part_changes`.
         """
-        changes = part_changes(statement, self._encoding)
+        changes = () if isinstance(statement, Delete) else part_changes(statement, self._encoding)
         return _constant_key(statement, self._keys, changes) is not None
+
+    def deletion(self, statement: Delete) -> DmlRows | None:
+        """Return the delete of the row whose whole key a statement names by constants, else None.
+
+        Nothing is read: there may be no such row.
+        """
+        rows = self._constant_rows(statement, (), ())
+        if rows is None:
+            return None
+        assert rows.batch is not None
+        operation = int(Operation.DELETE)
+        operations = pa.array([operation] * rows.batch.num_rows, pa.int32())
+        batch = pa.RecordBatch.from_arrays(
+            [operations, *rows.batch.columns], names=[OPERATION, *rows.batch.schema.names]
+        )
+        frame = rows.rows.select(f.lit(operation).alias(OPERATION), "*")
+        return DmlRows(frame, rows.query, is_checked=False, batch=batch)
 
     def _read_rows(
         self,
@@ -171,7 +190,7 @@ class PartPlanner:
 
     def _constant_rows(
         self,
-        statement: Update | DeleteParts,
+        statement: Update | DeleteParts | Delete,
         changes: Sequence[PartChange],
         columns: tuple[PartColumns, ...],
     ) -> PartRows | None:
@@ -219,7 +238,9 @@ class PartPlanner:
 
 
 def _constant_key(
-    statement: Update | DeleteParts, keys: Sequence[Column], changes: Sequence[PartChange]
+    statement: Update | DeleteParts | Delete,
+    keys: Sequence[Column],
+    changes: Sequence[PartChange],
 ) -> list[str] | None:
     """Return the constants that are the key of the only row that changes, to constants, as text."""
     constants = key_constants(statement.where, keys, (statement.table, statement.alias))

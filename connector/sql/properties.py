@@ -58,6 +58,12 @@ def altered_property(properties: Mapping[str, str | None]) -> tuple[str, Any]:
     OptionError for several, for a wrong value, and for one that rows have been written under.
     """
     for name in properties:
+        if name == "sets":
+            raise errors.OptionError(
+                "the property 'sets' cannot be altered: elements that were added to an array are "
+                "stored at places, those of a set under themselves; copy the table with CREATE "
+                "TABLE … TBLPROPERTIES ('encoding' = 'document', 'sets' = …), and INSERT"
+            )
         if name not in _ALTERABLE:
             raise errors.OptionError(
                 f"the property {name!r} cannot be altered, only 'ttl', 'encoding', 'comment' and "

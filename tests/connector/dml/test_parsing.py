@@ -150,6 +150,11 @@ def test_a_statement_is_read(text: str, expected: object) -> None:
         ("INSERT t VALUES (1)", "INTO"),
         ("INSERT INTO t", "a query"),
         ("INSERT INTO a.t VALUES (1)", "one part"),
+        ("INSERT INTO t USING TTL 5 VALUES (1)", r"VALUES \(…\) USING TTL"),
+        (
+            "MERGE INTO t USING s ON a WHEN MATCHED THEN UPDATE SET t.props['x'] = 'y'",
+            "MERGE writes whole rows; set the whole column",
+        ),
         ("UPDATE t WHERE a = 1", "SET"),
         ("UPDATE t SET a", "="),
         ("UPDATE t SET a = ", "missing expression"),
