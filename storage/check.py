@@ -33,6 +33,7 @@ from .segment.key import Kind
 from .segment.longkey import unpack
 from .segment.registry import registry
 from .segment.writer import statistics
+from .table.document.documentencoding import DocumentEncoding
 from .table.encoding import Encoding, encoding_of
 from .table.header import Headers
 
@@ -247,7 +248,8 @@ def _tables(keys: Bytes) -> Iterator[tuple[int, int, int]]:
 def _row_problems(encoding: Encoding, block: Block) -> Iterator[str]:
     """Yield the problems of the rows of one table."""
     try:
-        if encoding.has_parts:
+        if isinstance(encoding, DocumentEncoding):
+            encoding.check_columns(block)
             # What is at no path of the table, or under another row's key, fails here or below.
             block = encoding.resolve([block])
         kinds = Headers(block).kinds

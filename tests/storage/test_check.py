@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from relstate.storage import Kind, SegmentRecord, Store
+from relstate.storage.codec.path import LIVENESS, number_component
 from relstate.storage.errors import CorruptionError
 from relstate.storage.log.checkpoint import decode_checkpoint, encode_checkpoint
 from relstate.storage.log.entry import Entry
@@ -18,6 +19,7 @@ from relstate.storage.log.log import Log
 from relstate.storage.log.segment_record import TableStatistics
 from relstate.storage.log.view import ViewProgress
 from relstate.storage.paths import LOG, SEGMENTS, checkpoint_path, entry_path
+from relstate.storage.segment.key import PART
 from relstate.storage.table.header import FIXED
 from support.segments import Pair, write_pairs
 from support.stores import committed, unsynced, upsert, written
@@ -61,6 +63,7 @@ def commit_pairs(
         pairs[0][0],
         pairs[-1][0],
         (0, size) if shard else (size, 0),
+        parts=sum(value[1] & PART > 0 for _, value in pairs),
     )
     record = replace(record, tables=(statistics,))
     committed(store, [record])
@@ -157,6 +160,71 @@ def test_a_value_that_is_no_row_is_found(store: Store, value: bytes, problem: st
     record = commit_pairs(store, [(key, value)])
 
     assert problem in problem_of(store, record)
+
+
+def part_of(store: Store, path: bytes, depth: int, kind: Kind = Kind.DELETE) -> Pair:
+    """Return what is stored for a part of the row 7 of the document table ``d``."""
+    encoding = store.read_plan("d").open().encoding
+    key = encoding.encode_key((7,)) + path
+    header = FIXED.pack(kind, PART, 1) + len(path).to_bytes(2, "little") + bytes([depth])
+    return key, header + (b"" if kind is Kind.DELETE else b"\0\1\0\0\0")
+
+
+NOTE, PROPS, ADDRESS, DOC = (number_component(number) for number in (2, 3, 4, 5))
+READ = b"\1read\0\0"
+
+
+@pytest.fixture
+def documents(store: Store) -> Store:
+    """The store with a document table."""
+    columns = """k BIGINT, a INT, props MAP<STRING, INT>, address STRUCT<x: INT>, doc VARIANT"""
+    store.create_table("d", columns, primary_key=["k"], encoding="document")
+    return store
+
+
+def test_parts_made_by_hand_can_be_right(documents: Store) -> None:
+    """Of a column, of a map, of a struct, of a variant, so the tests below find their damage."""
+    parts = [(NOTE, 1), (PROPS + READ, 2), (ADDRESS + number_component(1), 2)]
+    pairs = [part_of(documents, path, depth, Kind.PUT) for path, depth in parts]
+    pairs.append(part_of(documents, DOC + READ, 2))
+    commit_pairs(documents, pairs, table_id=2)
+
+    assert documents.check().problems == ()
+    row = documents.table("d").get(7)
+    assert row is not None
+    assert row.as_dict() == {"k": 7, "a": 1, "props": {"read": 1}, "address": {"x": 1}, "doc": None}
+
+
+@pytest.mark.parametrize(
+    ("path", "depth", "problem"),
+    [
+        (number_component(9), 1, "the column 9, which the table never had"),
+        (b"\0\2", 1, "no number where a column"),
+        (NOTE + READ, 2, "'a' has parts, and its type has none"),
+        (PROPS + number_component(1), 2, "does not decode"),
+        (PROPS + READ + READ, 3, "int32 has parts"),
+        (ADDRESS + number_component(2), 2, "a field that"),
+        (DOC + LIVENESS + READ, 3, "below the liveness"),
+        (DOC + b"\3x", 2, "does not decode"),
+    ],
+)
+def test_a_part_at_no_path_of_the_table_is_found(
+    documents: Store, path: bytes, depth: int, problem: str
+) -> None:
+    """Of a column that there never was, or where values of the column's type have no parts."""
+    record = commit_pairs(documents, [part_of(documents, path, depth, Kind.PUT)], table_id=2)
+
+    assert problem in problem_of(documents, record)
+
+
+def test_a_part_in_another_vnode_is_found(documents: Store) -> None:
+    """No lookup of its row would find it."""
+    key, value = part_of(documents, NOTE, 1, Kind.PUT)
+    vnode = (key[5] + 1) % 2
+    pairs = [(key[:5] + bytes([vnode]) + key[6:], value)]
+    record = commit_pairs(documents, pairs, table_id=2)
+
+    assert "another vnode" in problem_of(documents, record)
 
 
 def test_an_empty_segment_is_found(store: Store) -> None:

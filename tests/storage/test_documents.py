@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from relstate.storage import Store
 from relstate.storage.environment import LocalEnvironment
 from relstate.storage.errors import (
     SegmentMissingError,
+    StorageFullError,
 )
+from relstate.storage.feed.source import EntrySource
+from relstate.storage.log.sequenced_segment import sequence_segments
 from relstate.storage.schema.schema import TableSchema
 from relstate.storage.segment.key import Kind
 from relstate.storage.segment.registry import registry
@@ -26,7 +32,7 @@ from support.commits import UnsyncedDisk
 from support.document_tables import LAYOUTS, batch_of, got, new_table, seen, without_key
 from support.documents import Documents, Written, patch_entries
 from support.examples import Seeds
-from support.faulty_environment import trials
+from support.faulty_environment import FaultyEnvironment, trials
 from support.stores import StoreMaker
 
 # Random histories
@@ -278,33 +284,125 @@ NEW: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("change_name", ["patch", "compact"])
+def write_parts(store: Store) -> None:
+    """Change parts of two rows by a writer."""
+    with store.document_writer("t") as writer:
+        writer.patch(1, {"m": {"p": None, "q": 2}})
+        writer.set(1, {"a": 5})
+        writer.set(4, {"a": 4})
+
+
+def remove_parts(store: Store) -> None:
+    """Remove an entry of a map, a column, and with it a row."""
+    with store.document_writer("t") as writer:
+        writer.remove(1, ("m", "p"))
+        writer.remove(3, "a")
+
+
+CHANGED = {1: {"a": 5, "m": [("q", 2)]}, 4: {"a": 4, "m": None}}
+CRASHES: dict[str, tuple[Callable[[Store], Any], dict[int, dict[str, Any] | None]]] = {
+    "patch": (lambda store: store.patch("t", batch_of(store, NEW)), {**CHANGED}),
+    "write parts": (write_parts, {**CHANGED}),
+    "remove parts": (remove_parts, {1: {"a": 1, "m": None}, 3: None}),
+    "compact": (lambda store: store.compact("t"), {}),
+    "set encoding": (lambda store: store.set_encoding("t", "row"), {}),
+}
+
+
+@pytest.mark.parametrize("change_name", CRASHES)
 def test_a_crash_at_any_step_leaves_the_old_or_the_new(tmp_path: Path, change_name: str) -> None:
-    """A patch is there whole or not at all, and no row changes while files are merged."""
+    """A change is there whole or not at all; no row changes with its files or the encoding."""
     prepared = tmp_path / "prepared"
     columns = "k INT, a INT, m MAP<STRING, INT>"
     with Store.create(str(prepared), vnode_count=3, shards=2) as store:
         new_table(store, columns=columns)
         store.write("t", batch_of(store, [{"k": key, "a": key, "m": [("p", 1)]} for key in (1, 2)]))
         store.patch("t", batch_of(store, [{"k": 2, "a": None}, {"k": 3, "a": 3}]))
-        old = new = seen(store)
-        patch = batch_of(store, NEW)
-    if change_name == "patch":
-        changed_rows = {1: {"a": 5, "m": [("q", 2)]}, 4: {"a": 4, "m": None}}
-        new = dict(sorted((old | changed_rows).items()))
-    states = []
+        old = seen(store)
+    change, changed_rows = CRASHES[change_name]
+    merged = sorted((old | changed_rows).items())
+    new = {key: row for key, row in merged if row is not None}
+    states, encodings = [], []
     for environment in trials(prepared, tmp_path / "tried", crash_at=0):
         with environment.crashing():
-            opened = Store.open(environment.root, environment=environment)
-            opened.patch("t", patch) if change_name == "patch" else opened.compact("t")
+            change(Store.open(environment.root, environment=environment))
         environment.power_cut()
         registry.close(environment.root)
         with Store.open(environment.root) as store:
             assert store.check().problems == ()
             states.append(seen(store))
+            encodings.append(store.state.table("t").definition.properties.encoding)
             assert states[-1] in (old, new)
-    assert states[0] == old
+    assert (states[0], encodings[0]) == (old, "document")
     assert states[-1] == new
+    assert encodings[-1] == ("row" if change_name == "set encoding" else "document")
+
+
+def test_a_full_disk_refuses_changes_of_parts(tmp_path: Path) -> None:
+    """Wherever it is full, all of a change is refused; the next one succeeds."""
+    path = str(tmp_path / "store")
+    with Store.create(path, vnode_count=3, shards=2) as store:
+        new_table(store, columns="k INT, a INT, m MAP<STRING, INT>")
+        store.write("t", batch_of(store, [{"k": 1, "a": 1, "m": [("p", 1)]}]))
+        old = seen(store)
+    for step in ("write segments/*", "sync segments/*", "write _log/*"):
+        for change, _ in (CRASHES["patch"], CRASHES["write parts"], CRASHES["remove parts"]):
+            full = FaultyEnvironment(path, error_at=step, errno=errno.ENOSPC)
+            with Store.open(path, environment=full) as store:
+                with pytest.raises(StorageFullError, match="no space left"):
+                    change(store)
+                assert full.struck
+                assert seen(store) == old
+                assert store.check().problems == ()
+    with Store.open(path) as store:
+        write_parts(store)
+        assert seen(store) == CHANGED
+
+
+# Against a table of rows
+
+
+def test_a_compacted_table_has_the_entries_of_a_table_of_rows(store: Store) -> None:
+    """Byte for byte, whatever parts were written before: patches, additions, removals."""
+    columns = "k INT, a INT, s STRING, m MAP<STRING, INT>, l ARRAY<INT>, v VARIANT"
+    new_table(store, columns=columns)
+    store.create_table("rows", columns, primary_key=["k"])
+    keys = [{"k": key, "a": key, "m": [("p", key)], "l": [key]} for key in range(50)]
+    store.write("t", batch_of(store, keys))
+    with store.document_writer("t") as writer:
+        for key in range(0, 60, 3):
+            writer.patch(key, {"s": f"s{key}", "m": {"q": 1, "p": None}, "v": {"a": {}, "b": 1}})
+            writer.add(key, "l", [7])
+        writer.remove(4, "a", "m", "l")
+        writer.remove(5, ("m", "p"))
+    store.delete("t", pa.record_batch({"k": pa.array([7], pa.int32())}))
+    rows = store.table("t").to_arrow()
+    # A row that was never inserted says so in its header: it goes with the last of its columns.
+    is_inserted = pc.less(rows["k"], 50)
+    store.delete("t", rows.filter(pc.invert(is_inserted)).select(["k"]))
+    store.write("rows", rows.filter(is_inserted))
+    store.compact("t")
+    store.compact("rows")
+
+    assert len(bytes_of(store, "t")) == 49
+    assert bytes_of(store, "t") == bytes_of(store, "rows")
+
+
+def bytes_of(store: Store, name: str) -> list[tuple[bytes, bytes]]:
+    """Return the entries of a table, without the id of the table."""
+    table = store.state.table(name).definition
+    encoding = encoding_of(table, store.settings.vnode_count)
+    records = [segment.record for segment in store.state.segments.values()]
+    source = EntrySource(store.environment, table.table_id, "open")
+    bounds = encoding.vnode_bounds(range(store.settings.vnode_count))
+    blocks = source.read(sequence_segments(records, store.epoch, table.table_id), bounds)
+    return [
+        (key[4:], value)
+        for block in blocks
+        for key, value in zip(
+            block.key_bytes().to_pylist(), block.value_bytes().to_pylist(), strict=True
+        )
+    ]
 
 
 def test_a_compaction_ends_no_file_within_a_row(

@@ -6,9 +6,11 @@ import importlib.util
 import shutil
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.variant_utils import VariantUtils
 
 from relstate.storage import Store, ViewInput
 from relstate.storage.errors import ViewNotPopulatedError
@@ -131,3 +133,36 @@ def test_format_1_is_written_to(golden: Store) -> None:
 
     assert golden.table("long_keys").get("new") == ("new", 1)
     assert golden.check().problems == ()
+
+
+@pytest.mark.parametrize("name", ["packed", "unpacked"])
+def test_format_1_s_documents_are_read(tmp_path: Path, name: str) -> None:
+    """Parts of every kind, before and after a compaction, by scans and lookups; and written to."""
+    shutil.copytree(_FOLDER / "v1_documents", tmp_path / "documents")
+    expected = _writer().DOCUMENTS
+    with Store.open(str(tmp_path / "documents")) as store:
+        for _ in range(2):
+            table = store.table(name)
+            rows = {row.pop("k"): row for row in table.to_arrow().to_pylist()}
+            assert {key: _plain_document(row) for key, row in rows.items()} == expected
+            for key, row in expected.items():
+                found = table.get(key)
+                assert found is not None
+                assert _plain_document({**found.as_dict()}, drop="k") == row
+            assert 0 < table.ttl(5, "note") < 100 * 365 * 86400
+            assert store.check().problems == ()
+            store.compact(name)
+        with store.document_writer(name) as writer:
+            writer.remove(3, ("doc", "a", "b"))
+        assert store.table(name).get(3) is None
+
+
+def _plain_document(row: dict[str, Any], drop: str = "") -> dict[str, Any]:
+    """Return a row with its maps as dicts and its variants as values of JSON."""
+    row.pop(drop, None)
+    doc, props = row["doc"], row["props"]
+    return {
+        **row,
+        "props": None if props is None else dict(props),
+        "doc": doc and VariantUtils.to_python(doc["value"], doc["metadata"]),
+    }

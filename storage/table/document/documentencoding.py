@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...codec.path import MAX_NUMBER, number_component
+from ...codec.path import MAX_NUMBER, load_numbers, number_component
 from ...codec.ragged import Bytes, Positions, constant
 from ...errors import SchemaError
 from ...log.segment_record import TableStatistics
@@ -24,6 +24,7 @@ from ...schema.schema import Column
 from ...segment.block import Block
 from ...segment.key import Kind
 from ..expiry_columns import ExpiryColumn
+from ..header import Headers
 from ..record import Row
 from ..resolve import Keep, Resolver
 from ..rowencoding import RowEncoding
@@ -108,6 +109,19 @@ class DocumentEncoding(RowEncoding):
     def row_keys(self, block: Block) -> Bytes:
         """Return the full key of the row of every entry."""
         return row_keys_of(block)
+
+    def check_columns(self, block: Block) -> None:
+        """ValueError for a part of a column that the table never had. Dropped ones it had."""
+        headers = Headers(block)
+        parts = np.flatnonzero(headers.is_part)
+        ends = block.key_starts + block.key_lengths - headers.path_lengths
+        ids = load_numbers(block.keys, ends[parts])
+        schemas = (self.schema, *self.definition.older_schemas)
+        last = max(column.id for schema in schemas for column in schema.columns)
+        unknown = np.flatnonzero((ids < 1) | (ids > last))
+        if len(unknown):
+            number = ids[unknown[0]]
+            raise ValueError(f"a part is of the column {number}, which the table never had")
 
     def decode_entries(
         self,

@@ -126,7 +126,7 @@ def _are_beside(documents: Documents, stays: Flags) -> Flags:
 
     Folded into the row, it would not outlive what stays.
     """
-    is_liveness = documents.is_alive & (documents.headers.kinds == Kind.LIVENESS)
+    is_liveness: Flags = documents.is_alive & (documents.headers.kinds == Kind.LIVENESS)
     if not is_liveness.any() or not stays.any():
         return np.zeros(len(stays), np.bool_)
     paths = row_keys(documents.entries)

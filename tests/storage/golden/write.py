@@ -7,7 +7,6 @@ while its format is unreleased; afterwards a change of what it holds is a change
 from __future__ import annotations
 
 import datetime as dt
-import shutil
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from relstate.storage import (
 from relstate.vnode import VnodeMapping
 
 STORE = Path(__file__).parent / "v1"
+DOCUMENTS_STORE = Path(__file__).parent / "v1_documents"
 _UTC = dt.UTC
 
 COLUMNS = """
@@ -201,6 +201,60 @@ def write_view(store: Store) -> None:
     )
 
 
+DOCUMENT_COLUMNS = """
+    k INT, note STRING, props MAP<STRING, INT>, tags ARRAY<STRING>, list ARRAY<INT>,
+    address STRUCT<city: STRING, geo: STRUCT<x: DOUBLE, y: DOUBLE>>, doc VARIANT
+"""
+_NOTHING: dict[str, Any] = dict.fromkeys(["note", "props", "tags", "list", "address", "doc"])
+DOCUMENTS: dict[int, dict[str, Any]] = {
+    1: {
+        "note": "whole",
+        "props": {"a": 1, "c": 3},
+        "tags": ["x", "y"],
+        "list": [0, 1, 2, 3],
+        "address": {"city": "Linz", "geo": {"x": 1.0, "y": None}},
+        "doc": {"empty": {}, "n": [1, None], "user": {"name": "Ann"}},
+    },
+    2: {**_NOTHING, "props": {"only": None}},
+    3: {**_NOTHING, "doc": {"a": {"b": {}}}},
+    5: {**_NOTHING, "note": "for a century"},
+}
+"""What the document tables hold: rows that were written whole or by parts, compacted or not."""
+
+
+def write_documents(path: Path) -> None:
+    """Write two tables of the same rows, one of them not packed, with parts of every kind."""
+    with Store.create(str(path), vnode_count=3, shards=1) as store:
+        for name, packed in (("packed", True), ("unpacked", False)):
+            table = store.create_table(
+                name,
+                DOCUMENT_COLUMNS,
+                primary_key=["k"],
+                encoding="document",
+                packed=packed,
+                sets=["tags"],
+            )
+            row = {"k": 1, **_NOTHING, "note": "whole", "props": [("a", 1), ("b", 2)]}
+            row |= {"tags": ["y"], "list": [1, 2]}
+            store.write(name, rows_of(table, row, {**row, "k": 4}))
+            store.compact(name)
+            with store.document_writer(name) as writer:
+                writer.remove(1, ("props", "b"))
+                writer.set(1, {("props", "c"): 3, ("address", "city"): "Linz"})
+                writer.patch(1, {"address": {"geo": {"x": 1.0}}, "doc": {"n": [1, None]}})
+                writer.patch(1, {"doc": {"empty": {}, "user": {"name": "Ann", "age": None}}})
+                writer.add(1, "tags", ["x", "y"])
+                writer.add(1, "list", [3])
+                writer.prepend(1, "list", [0])
+                writer.set(2, {("props", "only"): None})
+                writer.patch(3, {"doc": {"a": {"b": {"c": None}}}})
+                writer.set(5, {"note": "for a century"}, ttl=100 * 365 * 86400)
+                writer.set(5, {("props", "soon"): 1}, ttl=1)
+            store.delete(name, pa.table({"k": pa.array([4], pa.int32())}))
+
+
 if __name__ == "__main__":
-    shutil.rmtree(STORE, ignore_errors=True)
-    write(STORE)
+    for folder, write_store in ((STORE, write), (DOCUMENTS_STORE, write_documents)):
+        # Only what is missing: remove a folder to write it anew.
+        if not folder.exists():
+            write_store(folder)
