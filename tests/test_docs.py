@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from functools import reduce
 from importlib import import_module
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import relstate
@@ -91,6 +93,61 @@ def test_the_format_s_example_is_what_is_written(tmp_path: Path) -> None:
         assert block.value_bytes()[0].as_py() == _hex_of("\nkey" + example, "value")
         # Equal entries give equal files, on every machine.
         assert f'"hash":"{segment.record.hash}"' in _FORMAT
+
+
+def test_the_format_s_document_is_what_is_written(tmp_path: Path) -> None:
+    """Every entry of msgs in docs/format.md: what T1 to T5 write, and what compactions leave."""
+    columns = "user_id STRING, msg_id INT, msg STRING, msg_props MAP<STRING, STRING>"
+    keys = {"primary_key": ["user_id", "msg_id"], "distribution_key": ["user_id"]}
+    with Store.create(str(tmp_path / "store")) as store:
+        table = store.create_table("msgs", columns, encoding="document", **keys)
+
+        def insert(number: int, msg: str, props: dict[str, str]) -> None:
+            row = {"user_id": "user1", "msg_id": number, "msg": msg, "msg_props": [*props.items()]}
+            schema = table.schema.arrow_schema
+            store.write("msgs", pa.RecordBatch.from_pylist([row], schema=schema))
+
+        def check(name: str) -> None:
+            newest = max(segment.epoch for segment in store.state.segments.values())
+            assert pairs_of(store, newest) == [(documented(f"{name} key"), documented(name))]
+
+        insert(10, "msg1", {"from": "a@b.com", "subject": "hello"})
+        check("T1")
+        with store.document_writer("msgs") as writer:
+            writer.add(("user1", 10), "msg_props", {"read_status": "true"})
+        check("T2")
+        insert(20, "msg2", {"from": "c@d.com", "subject": "bar"})
+        check("T3")
+        store.compact("msgs")
+        (compacted, *_) = pairs_of(store)
+        assert compacted == (documented("T1 key"), documented("C4"))
+        with store.document_writer("msgs") as writer:
+            writer.remove(("user1", 10), "msg_props")
+        check("T4")
+        store.delete("msgs", pa.record_batch({"user_id": ["user1"], "msg_id": [10]}))
+        check("T5")
+        store.compact("msgs")
+        assert pairs_of(store) == [(documented("T3 key"), documented("T3"))]
+
+
+def documented(name: str) -> bytes:
+    """Return the bytes of a key of msgs in docs/format.md, or of the value of a name."""
+    title = name if name.endswith(" key") else f"{name} value"
+    lines = _FORMAT.split(f"\n{title}\n")[1].splitlines()
+    body = itertools.takewhile(lambda line: line.startswith("       "), lines)
+    return bytes.fromhex("".join(line[7:].split("  ")[0] for line in body))
+
+
+def pairs_of(store: Store, epoch: int | None = None) -> list[tuple[bytes, bytes]]:
+    """Return the entries of the segments of an epoch, or of all."""
+    segments = store.state.segments.values()
+    chosen = [segment for segment in segments if epoch in (None, segment.epoch)]
+    return [
+        pair
+        for segment in chosen
+        for block in registry.open(store.environment, segment.record).blocks(None, None, 8)
+        for pair in zip(block.key_bytes().to_pylist(), block.value_bytes().to_pylist(), strict=True)
+    ]
 
 
 @pytest.mark.timeout(400)  # each starts a Spark of its own
