@@ -39,6 +39,9 @@ def document_scan(bench: Workbench) -> Iterator[Figure]:
         store.patch("document", changed.select(["k", "s"]))
         against = "a table of rows in which the same rows were written again"
         yield _scan(bench, store, count, "1% of the rows have a cell", 0.7, against)
+        store.compact("row")
+        case = "1% of the rows have a cell, beside a compacted table"
+        yield _scan(bench, store, count, case, 0.7, "a compacted table of rows")
 
 
 def _scan(
