@@ -84,7 +84,8 @@ class Client(asyncio.Protocol):
         elif len(self._service.sessions) >= settings.maxclients:
             self._refuse("ERR max number of clients reached")
         else:
-            self._session = Session(self._service, f"{host}:{port}", self._deliver)
+            address = f"{host}:{port}"
+            self._session = Session(self._service, address, self._deliver, transport.abort)
 
     def _refuse(self, message: str) -> None:
         self._transport.write(encode_reply(CommandError(message), 2))
@@ -207,10 +208,12 @@ class Client(asyncio.Protocol):
 
     def _send_result(self, reply: Reply, *, waits: bool) -> None:
         """Send the reply to the command that was just run, after its commit if it waits for one."""
+        assert self._session is not None
         keyspace = self._service.keyspace
         if not waits:
             keyspace.answered = max(keyspace.answered, keyspace.uncommitted)
-        self._send(reply, keyspace.uncommitted if waits else 0)
+        if self._session.takes_reply():
+            self._send(reply, keyspace.uncommitted if waits else 0)
 
     def _send(self, reply: Reply, batch: int) -> None:
         """Send a reply once a batch is committed, 0 for none."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from .client_command import client
 from .command import Arguments, Command, arity_error, fits_arity, glob, parse_integer
 from .commands import COMMANDS as DATA_COMMANDS
-from .connection import REDIS_VERSION, set_name
+from .connection import REDIS_VERSION
 from .replies import OK, CommandError, Reply, Simple
 from .session import SESSION_COMMANDS, Session, SessionCommand
 from .settings import Settings
@@ -19,33 +20,6 @@ def _check_count(args: Arguments, arity: int) -> None:
     """Raise CommandError if a subcommand has another number of arguments."""
     if not fits_arity(arity, len(args)):
         raise arity_error(b"|".join(args[:2]))
-
-
-def _client(session: Session, args: Arguments) -> Reply:
-    match args[1].upper():
-        case b"ID":
-            return session.id
-        case b"GETNAME":
-            return session.name or None
-        case b"SETNAME":
-            _check_count(args, 3)
-            set_name(session, args[2])
-            return OK
-        case b"SETINFO":
-            _check_count(args, 4)
-            if args[2].upper() not in session.library:
-                shown = args[2].decode(errors="replace")
-                raise CommandError(f"ERR Unrecognized option '{shown}'")
-            session.library[args[2].upper()] = args[3]
-            return OK
-        case b"INFO":
-            return session.describe()
-        case b"LIST":
-            return b"".join(client.describe() for client in session.service.sessions.values())
-        case b"NO-EVICT" | b"NO-TOUCH":
-            _check_count(args, 3)
-            return OK
-    raise _subcommand_error(args)
 
 
 def _command(_: Session, args: Arguments) -> Reply:
@@ -259,7 +233,7 @@ def _monitor(session: Session, _: Arguments) -> Reply:
 
 _ADMIN = frozenset({"admin", "noscript"})
 COMMANDS: dict[str, SessionCommand] = {
-    "client": SessionCommand(_client, -2, frozenset({"noscript"})),
+    "client": SessionCommand(client, -2, frozenset({"noscript"})),
     "cluster": SessionCommand(_cluster, -2, frozenset()),
     "command": SessionCommand(_command, -1, frozenset({"loading"})),
     "config": SessionCommand(_config, -2, _ADMIN),

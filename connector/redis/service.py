@@ -16,10 +16,20 @@ from .waiting import WaitingList
 
 
 class Connected(Protocol):
-    """A client that is connected."""
+    """A client that is connected; ``address``: its host and port."""
+
+    id: int
+    address: str
+
+    @property
+    def subscriptions(self) -> int:
+        """The number of channels and patterns that it is subscribed to."""
 
     def describe(self) -> bytes:
         """Return the line of CLIENT LIST about it."""
+
+    def disconnect(self) -> None:
+        """End its connection now."""
 
 
 class Subscriber(Protocol):

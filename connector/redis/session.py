@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 
 from relstate.storage import errors
 
@@ -45,6 +46,15 @@ class SessionCommand:
     writes = False
 
 
+class ReplyMode(Enum):
+    """Which replies a client gets: all, none, or none to the next request, or to this one."""
+
+    ON = "on"
+    OFF = "off"
+    SKIP_NEXT = "skip next"
+    SKIP = "skip"
+
+
 @dataclass(slots=True)
 class Queued:
     """A command of a transaction, with its arguments."""
@@ -56,11 +66,18 @@ class Queued:
 class Session:
     """One client."""
 
-    def __init__(self, service: Service, address: str, deliver: Callable[[Reply], None]) -> None:
-        """``deliver`` sends the client a message."""
+    def __init__(
+        self,
+        service: Service,
+        address: str,
+        deliver: Callable[[Reply], None],
+        disconnect: Callable[[], None],
+    ) -> None:
+        """``deliver`` sends the client a message; ``disconnect`` ends its connection now."""
         self.service = service
         self.address = address
         self._deliver = deliver
+        self._disconnect = disconnect
         self.channels: dict[bytes, None] = {}
         self.patterns: dict[bytes, None] = {}
         self.id = service.add(self)
@@ -81,11 +98,27 @@ class Session:
         self.has_watched_change = False
         self.is_closing = False
         self.is_monitor = False
+        self.reply_mode = ReplyMode.ON
         self.service.monitors.pop(self, None)
 
     def deliver(self, message: Reply) -> None:
         """Send the client a message that is no reply."""
         self._deliver(message)
+
+    def disconnect(self) -> None:
+        """End the connection of the client now."""
+        self._disconnect()
+
+    def takes_reply(self) -> bool:
+        """Return whether the client gets the reply to the request that was just run."""
+        match self.reply_mode:
+            case ReplyMode.SKIP_NEXT:
+                self.reply_mode = ReplyMode.SKIP
+            case ReplyMode.SKIP:
+                self.reply_mode = ReplyMode.ON
+            case mode:
+                return mode is ReplyMode.ON
+        return False
 
     @property
     def subscriptions(self) -> int:

@@ -9,7 +9,7 @@ import pytest
 from relstate.connector.redis import sessions
 from relstate.connector.redis.command import glob
 from relstate.connector.redis.commands import COMMANDS
-from support.redis_servers import Connection
+from support.redis_servers import Connection, Served
 from support.sources import ROOT
 
 
@@ -120,3 +120,45 @@ def test_a_parameter_may_be_set_to_what_it_is(client: Connection) -> None:
     """Libraries do so; another value is refused."""
     assert client("CONFIG", "SET", "timeout", 0) == b"OK"
     assert str(client("CONFIG", "SET", "timeout", 1)).startswith("ERR CONFIG SET failed")
+
+
+def test_clients_disconnect_each_other(server: Served) -> None:
+    """By address, by number, and by filters; a client that kills itself gets the reply first."""
+    client, second, third, listener = (server.connect() for _ in range(4))
+    listener("SUBSCRIBE", "news")
+    address = client("CLIENT", "LIST").splitlines()[1].split()[1].removeprefix(b"addr=")
+    assert client("CLIENT", "KILL", address) == b"OK"
+    assert client("CLIENT", "KILL", "TYPE", "pubsub") == 1
+    assert client("CLIENT", "KILL", "ID", third("CLIENT", "ID"), "USER", "default") == 1
+    for gone in (second, third, listener):
+        with pytest.raises((ConnectionError, EOFError)):
+            gone("PING")
+    server.wait_until(lambda: len(server.server.service.sessions) == 1)
+    for words, problem in (
+        ("1.2.3.4:5", "ERR No such client"),
+        ("ID 0", "ERR client-id should be greater than 0"),
+        ("TYPE x", "ERR Unknown client type 'x'"),
+        ("USER x", "ERR No such user 'x'"),
+        ("ID 1 SKIPME", "ERR syntax error"),
+        ("ID 1 SKIPME x", "ERR syntax error"),
+        ("X 1", "ERR syntax error"),
+    ):
+        assert str(client("CLIENT", "KILL", *words.split())) == problem
+    own = client("CLIENT", "ID")
+    assert client("CLIENT", "KILL", "ID", own) == 0
+    assert client("CLIENT", "KILL", "ID", own, "SKIPME", "no") == 1
+    with pytest.raises((ConnectionError, EOFError)):
+        client("PING")
+
+
+def test_a_client_gets_no_replies_while_it_wants_none(client: Connection) -> None:
+    """To all requests, or to the next one; errors neither."""
+    client.send(["CLIENT", "REPLY", "OFF"], ["SET", "a", 1], ["NO", "SUCH"])
+    client.send(["CLIENT", "REPLY", "SKIP"], ["GET", "a"])
+    assert client("CLIENT", "REPLY", "ON") == b"OK"
+    client.send(["CLIENT", "REPLY", "SKIP"], ["SET", "a", 2])
+    assert client("GET", "a") == b"2"
+    assert str(client("CLIENT", "REPLY", "x")) == "ERR syntax error"
+    assert str(client("CLIENT", "NO-EVICT", "x")) == "ERR syntax error"
+    client.send(["CLIENT", "REPLY", "OFF"])
+    assert client("RESET") == b"RESET"
