@@ -106,8 +106,8 @@ def test_workloads_of_spark_run(tmp_path: Path) -> None:
 def test_workloads_of_views_run(tmp_path: Path) -> None:
     """Each gives figures; what has a second part tells of it under a name of its own."""
     names = [
-        "view-refresh", "view-latency", "view-backfill", "view-append-only", "view-range-join",
-        "view-epochs", "view-windows", "view-memory",
+        "view-refresh", "view-latency", "view-redis", "view-backfill", "view-append-only",
+        "view-range-join", "view-epochs", "view-windows", "view-memory",
     ]  # fmt: skip
 
     written = run(tmp_path, *names)

@@ -25,7 +25,7 @@ from .sql_change import sql_change
 from .sql_lookup import sql_lookup
 from .table_scan import table_scan
 from .upsert import upsert
-from .views import append_only, backfill, latency, range_join, refresh, windows
+from .views import append_only, backfill, latency, range_join, redis_view, refresh, windows
 from .views import epochs as view_epochs
 from .views import memory as view_memory
 from .views.public import nexmark, tpch
@@ -58,6 +58,7 @@ WORKLOADS: Mapping[str, Workload] = {
     "memory": memory,
     "view-refresh": refresh,
     "view-latency": latency,
+    "view-redis": redis_view,
     "view-backfill": backfill,
     "view-append-only": append_only,
     "view-range-join": range_join,

@@ -6,6 +6,7 @@ from .epochs import epochs
 from .latency import latency
 from .memory import memory
 from .range_join import range_join
+from .redis import redis_view
 from .refresh import refresh
 from .windows import windows
 
@@ -16,6 +17,7 @@ __all__ = [
     "latency",
     "memory",
     "range_join",
+    "redis_view",
     "refresh",
     "windows",
 ]
