@@ -97,16 +97,16 @@ class KeyCodec:
         widths = [field.width for field in self._fields]
         self.width = None if None in widths else sum(width or 0 for width in widths)
 
-    def encode(self, columns: Sequence[pa.Array]) -> Bytes:
+    def encode(self, columns: Sequence[pa.Array], prefix: Sequence[Part] = ()) -> Bytes:
         """Return the keys of rows whose key columns are ``columns``, of the types' Arrow types.
 
-        SchemaMismatchError for other columns.
+        ``prefix``: what each key begins with. SchemaMismatchError for other columns.
         """
         if [column.type for column in columns] != self._arrow:
             given_types = ", ".join(str(column.type) for column in columns)
             key_types = ", ".join(map(str, self._arrow))
             raise SchemaMismatchError(f"the key columns are {key_types}, not {given_types}")
-        parts: list[Part] = []
+        parts = [*prefix]
         for field, descending, column in zip(self._fields, self._descending, columns, strict=True):
             pieces = field.parts(column)
             parts += map(inverted, pieces) if descending else pieces

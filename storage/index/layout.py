@@ -63,7 +63,7 @@ class IndexLayout:
 
         Deletes have no entry.
         """
-        return self._encoded(_rows_of(block))
+        return self._encoded(joined_rows([], block)[0])
 
     def _encoded(self, block: Block) -> tuple[Bytes, Bytes]:
         """Return the entries of a block without deletes."""
@@ -72,35 +72,30 @@ class IndexLayout:
         batch = self._table.decode(block, self._columns)
         rows = pa.RecordBatch.from_arrays(batch.columns, schema=self.encoding.schema.arrow_schema)
         headers = Headers(block)
-        expiries = headers.expiries if (headers.flags & EXPIRES).any() else None
+        expiries = headers.expiries if headers.bits >> 8 & EXPIRES else None
         return self.encoding.encode(rows, None, expiries)
 
-    def changes(self, before: Block, after: Block) -> tuple[Bytes, Bytes]:
+    def changes(self, rows: Block, old_count: int) -> tuple[Bytes, Bytes]:
         """Return (full keys, values) that turn the entries of some rows into those of others.
 
-        Their keys ascend unless all rows are new. ``before`` and ``after`` hold the same rows of
-        the table, those of each in any order; a row that is in one of them only is new or deleted.
+        Their keys ascend unless all rows are new. ``rows``: see `joined_rows`.
         """
-        old, new = _rows_of(before), _rows_of(after)
-        if not len(old):
-            return self._encoded(new)
-        # Both in one call: for a few rows the number of calls is what costs.
-        keys, values = self._encoded(old.followed_by(new))
+        keys, values = self._encoded(rows)
+        if not old_count:
+            return keys, values
         order = sort_order(keys)
         sorted_keys = keys.take(pa.array(order))
         # A key holds the primary key, so equal ones are of one row: the old entry, then the new.
         repeats = equal_neighbours(sorted_keys)
-        is_needed = ~np.append(repeats, False)
+        # The value after all others deletes.
+        sources = np.where(order < old_count, len(keys), order)
         if repeats.any():
+            is_needed = ~np.append(repeats, False)
             sorted_values = values.take(pa.array(order))
             is_needed[1:] &= ~(repeats & equal_neighbours(sorted_values))
-        # The value after all others deletes.
-        sources = np.where(order < len(old), len(keys), order)[is_needed]
+            sorted_keys, sources = sorted_keys.filter(pa.array(is_needed)), sources[is_needed]
         delete = pa.array([self.encoding.encode_delete()], pa.large_binary())
-        return (
-            sorted_keys.filter(pa.array(is_needed)),
-            pa.concat_arrays([values, delete]).take(pa.array(sources)),
-        )
+        return sorted_keys, pa.concat_arrays([values, delete]).take(pa.array(sources))
 
 
 class IndexLayouts:
@@ -128,12 +123,20 @@ class IndexLayouts:
         return known[1:]
 
 
-def _rows_of(block: Block) -> Block:
-    """Return a block without its deletes."""
-    if not len(block):
-        return block
-    is_row = Headers(block).kinds != Kind.DELETE
-    return block if is_row.all() else block.take(np.flatnonzero(is_row))
+def joined_rows(before: Sequence[Block], after: Block) -> tuple[Block, int]:
+    """Return rows as they were and then as they are, without deletes, and how many are the former.
+
+    ``before`` and ``after`` hold the same rows of a table, those of each in any order; a row that
+    is in one of them only is new or deleted. For a few rows the number of calls is what costs, so
+    they are one block, for all indexes of the table.
+    """
+    rows = Block.joined([*before, after])
+    old_count = len(rows) - len(after)
+    is_delete = Headers(rows).kinds == Kind.DELETE
+    if is_delete.any():
+        old_count -= int(np.count_nonzero(is_delete[:old_count]))
+        rows = rows.take(np.flatnonzero(~is_delete))
+    return rows, old_count
 
 
 def _column_ids(definition: TableDefinition, index: IndexDefinition | NewIndex) -> list[int]:

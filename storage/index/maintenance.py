@@ -42,7 +42,7 @@ from ..table.header import Headers
 from ..table.resolve import Resolver, keep_all
 from ..table.storagetable import StorageTable
 from ..table.tablefiles import span_of
-from .layout import IndexLayout, IndexLayouts
+from .layout import IndexLayout, IndexLayouts, joined_rows
 
 # Only a few pages are read of most files: see `appendonly`.
 _VERIFY = "size"
@@ -51,7 +51,6 @@ _ATTEMPTS_TO_FILL = 5
 _FEW_KEYS, _SAMPLE = 4096, 64
 # Of more keys the search in each file costs more than the number of files.
 _MOST_RECENT_KEYS = 16_384
-_NO_ROWS = Block.of_pairs([])
 
 
 class IndexMaintenance:
@@ -144,11 +143,14 @@ class IndexMaintenance:
         """Write what changes in the entries of a table's indexes; return their layouts."""
         encoding, layouts = self._layouts.of(state, definition)
         for before, after in self._changes(state, encoding):
+            rows, old_count = joined_rows(before, after)
             for layout in layouts:
-                _add(writer, layout, before, after)
+                _add(writer, layout.changes(rows, old_count))
         return layouts
 
-    def _changes(self, state: StoreState, encoding: Encoding) -> Iterator[tuple[Block, Block]]:
+    def _changes(
+        self, state: StoreState, encoding: Encoding
+    ) -> Iterator[tuple[Sequence[Block], Block]]:
         """Yield the entries of a table before and after the commit, of the keys that it writes."""
         table_id, rows = encoding.table_id, self._proposal.rows
         is_based = table_id in self._proposal.based_tables
@@ -156,8 +158,8 @@ class IndexMaintenance:
         if rows is not None and rows.table_id == table_id:
             old = self._stored_entries(state, encoding, stored, rows.keys)
             new = Block.over(rows.keys, rows.values)
-            if encoding.fold is not None and len(old):
-                new = Resolver(keep_all, encoding.fold).resolve([new, old])
+            if encoding.fold is not None and any(map(len, old)):
+                new = Resolver(keep_all, encoding.fold).resolve([new, *old])
             yield old, new
             return
         before = self._table(encoding, stored)
@@ -167,7 +169,8 @@ class IndexMaintenance:
             keys = block.key_bytes()
             old = _stored_entries(before, keys)
             # A row that is merged with an older one is in neither the old nor the new files.
-            yield old, after.get_values(keys) if encoding.fold is not None and len(old) else block
+            is_merged = encoding.fold is not None and any(map(len, old))
+            yield old, after.get_values(keys) if is_merged else block
 
     def _stored_entries(
         self,
@@ -175,7 +178,7 @@ class IndexMaintenance:
         encoding: Encoding,
         stored: Sequence[SequencedSegment],
         keys: Bytes,
-    ) -> Block:
+    ) -> list[Block]:
         """Return the entries that a table's files have under the keys that the commit writes."""
         table = self._table(encoding, stored)
         if len(keys) > _MOST_RECENT_KEYS or longkey.has_long(keys):
@@ -194,8 +197,8 @@ class IndexMaintenance:
         other_files = self._table(encoding, others)
         if not is_recent.any():
             return _stored_entries(other_files, keys)
-        old = _stored_entries(other_files, keys.filter(pa.array(~is_recent)))
-        return Block.joined([table.get_values(keys.filter(pa.array(is_recent))), old])
+        recent = table.get_value_blocks(keys.filter(pa.array(is_recent)))
+        return [*recent, *_stored_entries(other_files, keys.filter(pa.array(~is_recent)))]
 
     def _key_hashes(
         self, encoding: Encoding, segment: SequencedSegment
@@ -227,7 +230,7 @@ class IndexMaintenance:
         layout = IndexLayout(encoding, new.definition(table_id), stored)
         table = self._table(encoding, state.segments_of(definition.table_id))
         for block in table.entries():
-            _add(writer, layout, _NO_ROWS, block)
+            _add(writer, layout.entries(block))
         return [layout]
 
     def _check_unique(
@@ -255,25 +258,24 @@ class IndexMaintenance:
         return StorageTable(self._environment, encoding, segments, now, verify=_VERIFY)
 
 
-def _stored_entries(table: StorageTable, keys: Bytes) -> Block:
+def _stored_entries(table: StorageTable, keys: Bytes) -> list[Block]:
     """Return the entries that a table has under some ascending keys.
 
     If no key is in the table, `possible_duplicates` finds that much faster than lookups do, and
     otherwise it is slower. If there are many keys, a sample of them decides.
     """
     if table.is_empty:
-        return _NO_ROWS
+        return []
     if len(keys) > _FEW_KEYS:
         sample = keys.take(pa.array(np.linspace(0, len(keys) - 1, _SAMPLE).astype(np.int64)))
         if not len(table.get_values(sample)):
             keys = possible_duplicates(table, keys)
-    return table.get_values(keys)
+    return table.get_value_blocks(keys)
 
 
-def _add(writer: SegmentWriter, layout: IndexLayout, before: Block, after: Block) -> None:
-    keys, values = layout.changes(before, after)
-    if len(keys):
-        writer.add(keys, values)
+def _add(writer: SegmentWriter, entries: tuple[Bytes, Bytes]) -> None:
+    if len(entries[0]):
+        writer.add(*entries)
 
 
 def _prefixes(layout: IndexLayout, blocks: Iterator[Block]) -> Iterator[pa.RecordBatch]:

@@ -17,16 +17,8 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from ..codec.ragged import (
-    Bytes,
-    common_length,
-    concat,
-    from_matrix,
-    lengths_of,
-    load,
-    matrix_of,
-    parts_of,
-)
+from ..codec.key_field import Part, join
+from ..codec.ragged import Bytes, load, parts_of
 
 # On disk: never change or reuse.
 PREFIX_BYTES = 6
@@ -54,19 +46,14 @@ class Kind(IntEnum):
     LIVENESS = 6
 
 
+def prefix_parts(table_id: int, vnodes: NDArray[np.uint16]) -> list[Part]:
+    """Return what the full keys of rows begin with, as `key_field.join` takes it."""
+    return [table_id.to_bytes(4, "big"), vnodes]
+
+
 def compose(table_id: int, vnodes: NDArray[np.uint16], primary_keys: Bytes) -> Bytes:
     """Return the full keys of rows."""
-    rows = len(primary_keys)
-    prefixes = np.empty((rows, PREFIX_BYTES), np.uint8)
-    prefixes[:, :4] = np.frombuffer(table_id.to_bytes(4, "big"), np.uint8)
-    prefixes[:, 4:] = vnodes.astype(">u2").view(np.uint8).reshape(rows, 2)
-    width = common_length(lengths_of(primary_keys))
-    if width is None:
-        return concat([from_matrix(prefixes), primary_keys])
-    matrix = np.empty((rows, PREFIX_BYTES + width), np.uint8)
-    matrix[:, :PREFIX_BYTES] = prefixes
-    matrix[:, PREFIX_BYTES:] = matrix_of(primary_keys, width)
-    return from_matrix(matrix)
+    return join([*prefix_parts(table_id, vnodes), primary_keys], len(primary_keys))
 
 
 def prefix_of(table_id: int, vnode: int) -> bytes:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from relstate.vnode import canonical_hasher, scalar_hasher, vnodes_of
 
+from ..codec.key_field import Part
 from ..codec.memcomparable import KeyCodec
 from ..codec.point_key import key_decoder
 from ..codec.ragged import Bytes, gather
@@ -28,7 +29,7 @@ from ..schema.arrow import arrow_schema, arrow_type
 from ..schema.batch import BatchShape
 from ..schema.schema import KeyRange, TableSchema
 from ..segment.block import Block
-from ..segment.key import PREFIX_BYTES, compose, prefix_of, successor
+from ..segment.key import PREFIX_BYTES, compose, prefix_of, prefix_parts, successor
 from .fullkey import KeyEncoder, key_encoder
 from .scan import Bounds
 
@@ -76,11 +77,16 @@ class KeyEncoding:
 
     def encode_keys(self, batch: pa.RecordBatch) -> Bytes:
         """Return the full key of every row of a batch that has the table's key columns."""
-        return compose(self.table_id, self.vnodes(batch), self.primary_keys(batch))
+        columns = [batch.column(name) for name in self.key_names]
+        return self._keys.encode(columns, self._prefixes(batch))
 
     def primary_keys(self, batch: pa.RecordBatch) -> Bytes:
         """Return the primary keys of a batch that has its columns, as bytes that compare alike."""
         return self._keys.encode([batch.column(name) for name in self.key_names])
+
+    def _prefixes(self, batch: pa.RecordBatch) -> list[Part]:
+        """Return what precedes the primary keys of a batch with the distribution key's columns."""
+        return prefix_parts(self.table_id, self.vnodes(batch))
 
     def _decode_keys(self, block: Block) -> list[pa.Array]:
         starts = block.key_starts + PREFIX_BYTES
@@ -115,8 +121,7 @@ class KeyEncoding:
         columns = [replace(column, nullable=True) for column in self.schema.key_columns[:count]]
         fields = [column.field for column in columns]
         rows = BatchShape(arrow_schema(fields), names).conform(batch)
-        keys = self._prefix_codecs[count].encode(rows.columns)
-        return compose(self.table_id, self.vnodes(rows), keys)
+        return self._prefix_codecs[count].encode(rows.columns, self._prefixes(rows))
 
     def encode_ranges(
         self, lows: pa.Array, highs: pa.Array, vnodes: NDArray[np.int64]

@@ -78,20 +78,23 @@ class Lookup:
             self._files.close()
             raise
 
-    def values(self, full_keys: Bytes) -> Block:
-        """Return the newest entries, deletes included, of those full keys that have one."""
+    def values(self, full_keys: Bytes) -> list[Block]:
+        """Return the newest entries, deletes included, of those full keys that have one.
+
+        They are in any order.
+        """
         if self._encoding.has_parts:
             # As in other tables an entry that has expired is returned too, with its expiry.
-            return self.documents(full_keys, lambda: 0)
+            return [self.documents(full_keys, lambda: 0)]
         if longkey.has_long(full_keys) or self._are_few_of_cold_files(full_keys):
             values = [(key, self.value(key)) for key in full_keys.to_pylist()]
-            return Block.of_pairs([(key, value) for key, value in values if value is not None])
+            return [Block.of_pairs([(key, value) for key, value in values if value is not None])]
         distinct_keys = full_keys.take(pa.array(first_of_equal(full_keys)))
         files = self._files.with_spans
         if self._encoding.fold is None:
-            return Block.joined(newest_entries(files, distinct_keys)[1])
+            return newest_entries(files, distinct_keys)[1]
         blocks = all_entries(files, distinct_keys) or [Block.of_pairs([])]
-        return Resolver(keep_all, self._encoding.fold).resolve(blocks)
+        return [Resolver(keep_all, self._encoding.fold).resolve(blocks)]
 
     def _are_few_of_cold_files(self, full_keys: Bytes) -> bool:
         return len(full_keys) <= _FEW_KEYS and self._files.is_cold
@@ -104,7 +107,7 @@ class Lookup:
         is_plain = self._encoding.fold is None and not self._encoding.has_parts
         is_single = longkey.has_long(full_keys) or self._are_few_of_cold_files(full_keys)
         if not is_plain or is_single:
-            entries = self.values(full_keys)
+            entries = Block.joined(self.values(full_keys))
             return rows_of(full_keys, entries), [entries]
         firsts, numbers = distinct_rows(full_keys)
         distinct_keys = full_keys.take(pa.array(firsts))
@@ -149,7 +152,7 @@ class Lookup:
         elif newest is None:
             return self.find(full_keys)
         else:
-            entries = self.values(full_keys)
+            entries = Block.joined(self.values(full_keys))
         if newest is not None:
             is_asked = np.asarray(pc.is_in(newest.key_bytes(), value_set=full_keys))
             # The first of equal keys is the newest.

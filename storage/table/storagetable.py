@@ -265,6 +265,10 @@ class StorageTable:
 
     def get_values(self, full_keys: Bytes) -> Block:
         """Return the newest entries, deletes included, of those full keys that have one."""
+        return Block.joined(self._lookup.values(full_keys))
+
+    def get_value_blocks(self, full_keys: Bytes) -> list[Block]:
+        """Return what `get_values` does without a copy, in one block or more."""
         return self._lookup.values(full_keys)
 
     def stored_entries(self, full_keys: Bytes) -> list[Block]:
