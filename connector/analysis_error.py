@@ -17,7 +17,12 @@ from difflib import get_close_matches
 
 from pyspark.errors import AnalysisException
 
-_TABLE_NOT_FOUND = "TABLE_OR_VIEW_NOT_FOUND"
+from relstate.connector.failure import without_context_log
+
+_TABLE_NOT_FOUND = ("TABLE_OR_VIEW_NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE")
+# What they call the name.
+_NAMES = ("relationName", "identifier")
+_NAME_PART = re.compile(r"`(?:[^`]|``)*`|[^.`]+")
 _COLUMN_NOT_FOUND = ("UNRESOLVED_COLUMN", "UNRESOLVED_USING_COLUMN_FOR_JOIN")
 _TEMPORARY = re.compile(r"`?_pyspark_[0-9a-f]+`?")
 # The plan, the text and the stack that Spark appends to its sentence.
@@ -33,17 +38,17 @@ def in_names_of_query(
 ) -> Iterator[None]:
     """Raise what Spark finds wrong with a query without the names that relstate gave it.
 
-    ``columns``: of each table of the query; ``tables``: all of the store.
+    ``columns``: of each table of the query; ``tables``: all of the store that a user made. Spark's
+    plan, text and stack are left out.
     """
     try:
-        yield
+        with without_context_log():
+            yield
     except AnalysisException as error:
         condition = error.getCondition() or ""
         parameters = error.getMessageParameters() or {}
         sentence = _sentence(condition, parameters, columns, tables)
         if sentence is None:
-            if _TEMPORARY.search(str(error)) is None:
-                raise
             sentence = _TEMPORARY.sub("a table", _APPENDIX.sub("", str(error)))
             sentence = _CONDITION.sub("", sentence, count=1)
         # Its text begins with the condition.
@@ -57,8 +62,14 @@ def _sentence(
     tables: Sequence[str],
 ) -> str | None:
     """Return what an unknown name is and what names there are; None if it is another error."""
-    if condition == _TABLE_NOT_FOUND:
-        name = parameters.get("relationName", "")
+    if condition in _TABLE_NOT_FOUND:
+        name = next((parameters[key] for key in _NAMES if key in parameters), "of this name")
+        plain = _plain_name(name, tables)
+        if plain is not None:
+            return (
+                f"{name} is in a catalog or schema of Spark, where no table of the store is: a "
+                f"table of the store has a name of one part, write {plain}"
+            )
         known = ", ".join(sorted(tables)) or "none"
         return (
             f"there is no table or view {name}{_suggestion(name, tables)}; the tables of the store "
@@ -73,6 +84,13 @@ def _sentence(
             f"have: {known}"
         )
     return None
+
+
+def _plain_name(name: str, tables: Sequence[str]) -> str | None:
+    """Return the table that the last part of a name of several parts names, or None."""
+    parts = _NAME_PART.findall(name)
+    by_lower_case = {table.lower(): table for table in tables}
+    return by_lower_case.get(parts[-1].strip("`").lower()) if len(parts) > 1 else None
 
 
 def _suggestion(name: str, known: Sequence[str]) -> str:

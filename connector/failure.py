@@ -2,16 +2,19 @@
 
 Promises: an error of relstate raised in one of Spark's Python workers arrives in the user's
 exception with its class and its whole text, without a traceback of relstate's internals; a method
-that a user called directly raises relstate's own class, however Spark wrapped it.
+that a user called directly raises relstate's own class, however Spark wrapped it, and PySpark logs
+nothing beside it.
 Does not know: what any of the errors mean. Other exceptions pass unchanged: they are bugs, and
 their tracebacks are needed.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
@@ -37,6 +40,15 @@ _AFTER = re.compile(
     re.DOTALL,
 )
 _LONGEST = 1_000
+_SOURCE_NOT_FOUND = re.compile(r"\[DATA_SOURCE_NOT_FOUND\].*relstate")
+_NO_SOURCE = (
+    "the Python that Spark starts does not find relstate: set the environment variable "
+    "PYSPARK_PYTHON to the Python that has it before Spark starts; `relstate doctor` says which "
+    "Pythons Spark starts and what each lacks"
+)
+# As PySpark names them (pyspark/errors/exceptions/base.py).
+_CONTEXT_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+_IS_SILENT = ContextVar("_IS_SILENT", default=False)
 
 
 def strip_traceback(method: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
@@ -62,16 +74,46 @@ def strip_tracebacks(items: Iterator[_Item]) -> Iterator[_Item]:
 
 @contextmanager
 def unwrap_errors() -> Iterator[None]:
-    """Raise relstate's own error where Spark wrapped one in an exception of its own."""
+    """Raise relstate's own error where Spark wrapped one in an exception of its own.
+
+    SessionError if Spark does not find relstate. PySpark logs nothing of what is raised.
+    """
     try:
-        yield
+        with without_context_log():
+            yield
     except errors.RelstateError:
         raise
     except Exception as error:
-        own = find_own_error(str(error))
+        text = str(error)
+        own = find_own_error(text)
+        if own is None and _SOURCE_NOT_FOUND.search(text):
+            own = errors.SessionError(_NO_SOURCE)
         if own is None:
             raise
         raise own from None
+
+
+@contextmanager
+def without_context_log() -> Iterator[None]:
+    """Keep PySpark from logging, in this thread, the exceptions that it raises.
+
+    It logs each error of a query as a record of JSON with the stack of the JVM.
+    """
+    from pyspark.logger import PySparkLogger  # only here: the command line starts without Spark
+
+    token = _IS_SILENT.set(True)
+    try:
+        for name in _CONTEXT_LOGGERS:
+            logger = PySparkLogger.getLogger(name)
+            if _is_logged not in logger.filters:
+                logger.addFilter(_is_logged)
+        yield
+    finally:
+        _IS_SILENT.reset(token)
+
+
+def _is_logged(record: logging.LogRecord) -> bool:
+    return not _IS_SILENT.get()
 
 
 def find_own_error(text: str) -> errors.RelstateError | None:

@@ -50,6 +50,7 @@ DOORS = (
     "storage/objects/client.py",
     "connector/cli/surroundings.py",
     "connector/files/row_file.py",
+    "connector/source/interpreter.py",
 )
 OBJECTS_FOLDER = "storage/objects/"
 

@@ -16,7 +16,7 @@ from relstate.connector.quantities import count, size
 from relstate.storage import Report, Store, environment_of, errors
 
 from .completion import complete_tables, complete_views
-from .surroundings import quiet_programs, use_this_python
+from .surroundings import quiet_programs
 from .terminal import (
     Heading,
     chosen_epoch,
@@ -255,6 +255,8 @@ _SETTINGS = {
 def local_spark() -> Iterator[SparkSession]:
     """Yield a session; stop it afterwards, unless the process had one before."""
     from pyspark.sql import SparkSession
+
+    from relstate.connector.source.interpreter import use_this_python
 
     use_this_python()
     before = SparkSession.getActiveSession()

@@ -1,11 +1,10 @@
 """The surroundings of a process: its variables, other programs, files outside the store.
 
 The one exception to the rule that files go through the environment of relstate.storage: Spark finds
-Python and Java by these variables, so a diagnosis has to read them, and a command that starts Spark
-has to set which Python it takes.
+Python and Java by these variables, so a diagnosis has to read them.
 
-Promises: only the variables that name that Python are changed. A missing program, an unreadable
-folder and a program that does not end are results, not errors.
+Promises: no variable is changed. A missing program, an unreadable folder and a program that does
+not end are results, not errors.
 """
 
 from __future__ import annotations
@@ -110,12 +109,6 @@ def quiet_programs() -> Iterator[None]:
         finally:
             os.dup2(before, 2)
             os.close(before)
-
-
-def use_this_python() -> None:
-    """Let Spark run its workers with the Python that runs this, unless another is named."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
 
 def surroundings() -> Surroundings:

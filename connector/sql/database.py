@@ -23,6 +23,7 @@ from relstate.connector.duration import parse_interval
 from relstate.connector.figures.metrics import metric_values, store_metrics
 from relstate.connector.s3a_options import s3a_options
 from relstate.connector.sink import ForeachBatchWriter
+from relstate.connector.source.interpreter import use_driver_python
 from relstate.connector.syntax.parameters import Arguments, bind_arguments
 from relstate.connector.views.listener import ViewStreamListener
 from relstate.connector.views.refresh import Refreshed
@@ -64,7 +65,8 @@ def connect(
 
     ``storage_options``: as of `Store.create`; for S3 by default what ``spark.hadoop.fs.s3a.*`` has.
     StoreNotFoundError or NotAStoreError if there is none; SessionError if ``spark`` is not a
-    session, or has a setting under which no Python source can be read.
+    session, or has a setting under which no Python source can be read. A local Spark for which no
+    PYSPARK_PYTHON is set runs the Python that runs this.
     """
     if not hasattr(spark, "conf"):
         raise errors.SessionError(f"connect needs a SparkSession, not {spark!r}")
@@ -75,6 +77,7 @@ def connect(
             f"spark.conf.unset('{_BATCH_ROWS}') restores the default"
         )
     options = s3a_options(spark, path, storage_options)
+    use_driver_python(spark)
     return Database(spark, Store.open(path, storage_options=options))
 
 

@@ -191,7 +191,7 @@ class QueryReader:
         Tasks add up rows only if the query then has the columns that Spark gives it as written.
         """
         plain = _without_aggregates(planned)
-        with in_names_of_query(_columns_of(planned), list(self._state.table_ids)):
+        with in_names_of_query(_columns_of(planned), self._state.user_names()):
             rows = self._spark_frame(plain, given or {})
             if plain is planned:
                 return planned, rows

@@ -93,6 +93,9 @@ _CLAUSES = frozenset({"CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET", "ORDER", "SORT
 _AFTER_QUERY = _SET_OPERATORS | _CLAUSES | {")", ";", _PIPE}
 
 
+_VERSION = re.compile(r"[vV](\d+)")
+
+
 def _with_selects(text: str, tokens: Sequence[Token]) -> str:
     """Return a text in which each query ``TABLE t`` is written as a SELECT, which has clauses."""
     words = [_word(token) for token in tokens]
@@ -104,6 +107,23 @@ def _with_selects(text: str, tokens: Sequence[Token]) -> str:
             and _is_name_of_query(tokens[index + 1 :])
         ):
             text = f"{text[: token.start]}SELECT * FROM{text[token.end + 1 :]}"
+    return text
+
+
+def _with_versions(text: str, tokens: Sequence[Token]) -> str:
+    """Return a text in which each ``t@v3`` is ``t VERSION AS OF 3``; no other ``@`` is SQL."""
+    for index in reversed(range(len(tokens))):
+        sign = tokens[index]
+        if sign.text != "@" or sign.token_type in (TokenType.IDENTIFIER, TokenType.STRING):
+            continue
+        following = tokens[index + 1] if index + 1 < len(tokens) else sign
+        version = _VERSION.fullmatch(following.text)
+        if version is None:
+            raise errors.UnsupportedStatementError(
+                f"{excerpt(text[sign.start :])}: write t@v3 or VERSION AS OF 3 for an epoch, and "
+                "TIMESTAMP AS OF '2026-03-01 08:30' for a time"
+            )
+        text = f"{text[: sign.start]} VERSION AS OF {version[1]}{text[following.end + 1 :]}"
     return text
 
 
@@ -150,11 +170,14 @@ class ParsedQuery:
 
     @classmethod
     def parse(cls, text: str) -> ParsedQuery:
-        """Return a query; ``TABLE t`` in it is ``SELECT * FROM t``.
+        """Return a query; ``TABLE t`` in it is ``SELECT * FROM t``, ``t@v3`` is t of epoch 3.
 
         UnsupportedStatementError if the text is not a query, or cannot be read.
         """
         tokens = tokens_of(text)
+        versions = _with_versions(text, tokens)
+        if versions != text:
+            text, tokens = versions, tokens_of(versions)
         selects = _with_selects(text, tokens)
         if selects != text:
             text, tokens = selects, tokens_of(selects)

@@ -16,6 +16,8 @@ from threading import Lock
 
 from pyspark.sql import SparkSession
 
+from relstate.connector.source.interpreter import use_driver_python
+
 # Settings on which the meaning of expressions depends: they are stored with a view.
 ANSI = "spark.sql.ansi.enabled"
 STORED_SETTINGS = {
@@ -92,6 +94,7 @@ class Sessions:
                 session = self._spark.newSession()
                 for name, value in {**_READING, **self._own, **settings}.items():
                     session.conf.set(name, value)
+                use_driver_python(session)
                 self._made[key] = session
             return self._made[key]
 

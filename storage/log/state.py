@@ -115,6 +115,11 @@ class StoreState:
         }
         return self._names(self.tables.keys() - view_tables - index_tables)
 
+    def user_names(self) -> list[str]:
+        """Return the names of tables and views, sorted, without those of internal tables."""
+        names = self._names(self.tables.keys())
+        return [name for name in names if not name.startswith(RESERVED_PREFIX)]
+
     def view(self, name: str) -> CatalogView:
         """Return a view by its name, whatever its case.
 

@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Iterator
 
 import pytest
+from pyspark.logger import PySparkLogger
 
 from relstate.connector.failure import (
     describe_error,
@@ -13,8 +14,9 @@ from relstate.connector.failure import (
     strip_traceback,
     strip_tracebacks,
     unwrap_errors,
+    without_context_log,
 )
-from relstate.storage.errors import ConflictError, SchemaMismatchError
+from relstate.storage.errors import ConflictError, SchemaMismatchError, SessionError
 
 
 def test_a_reported_error_shows_none_of_our_insides() -> None:
@@ -144,3 +146,31 @@ def test_a_failure_that_is_not_ours_passes() -> None:
 def test_what_is_told_of_an_exception_is_its_sentence(text: str, expected: str) -> None:
     """The description has no stack, no plan and no query, and a bounded length."""
     assert describe_error(RuntimeError(text)) == expected
+
+
+def test_a_spark_that_does_not_find_relstate_is_told_what_to_set() -> None:
+    """One sentence, which names the variable and the command, in place of the stack of the JVM."""
+    text = (
+        "An error occurred while calling o39.load.\n: org.apache.spark.SparkClassNotFoundException: "
+        "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: relstate. Make sure\n\tat org"
+    )
+    with pytest.raises(SessionError, match=r"PYSPARK_PYTHON .* `relstate doctor`") as caught:
+        _fail_in_spark(text)
+    assert "\n" not in str(caught.value)
+
+
+def _fail_in_spark(text: str) -> None:
+    with unwrap_errors():
+        raise RuntimeError(text)
+
+
+def test_pyspark_logs_no_error_that_is_raised() -> None:
+    """It would write the stack of the JVM beside the sentence; outside of relstate it still does."""
+    records: list[str] = []
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
+    logger.addFilter(lambda record: bool(records.append(record.getMessage())))
+    with without_context_log():
+        logger.error("inside")
+    logger.error("outside")
+
+    assert records == ["outside"]

@@ -181,6 +181,9 @@ def test_nothing_stays_behind(spark: SparkSession, db: Database, filled: str) ->
         ("SELECT id FROM orders a JOIN orders b ON a.id = b.id", "AMBIGUOUS_REFERENCE", "`id`"),
         ("SELECT sum(id), customer FROM orders", "MISSING_GROUP_BY|MISSING_AGGREGATION", "GROUP"),
         ("SELECT id + FROM orders WHERE", "", "cannot read"),
+        ("SELECT * FROM a.b.orders", "REQUIRES_SINGLE_PART", "`a`.`b`.`orders` .* write orders"),
+        ("SELECT * FROM default.orders", "TABLE_OR_VIEW_NOT_FOUND", "of one part, write orders"),
+        ("SELECT * FROM orders@2026", "", "'@2026': write t@v3 or VERSION AS OF 3"),
     ],
 )
 def test_what_is_wrong_with_a_query_is_told_in_its_own_names(
