@@ -65,13 +65,14 @@ def stored_options(schema: StructType, options: Mapping[str, str]) -> dict[str, 
 
 
 def check_destination(options: Mapping[str, str]) -> None:
-    """OptionError if a write names neither path nor table, as one to a table of the catalog."""
-    if _lacks_path_and_table(options):
+    """OptionError if a write names no path, as one to a table of the catalog, old or new."""
+    if "path" not in options:
         raise errors.OptionError(
-            "options 'path' and 'table' are missing: write with .format('relstate')"
-            ".option('table', …).mode('append').save(path). For a table of its catalog Spark does "
-            "not pass them on: INSERT INTO t WITH (path = '…', `table` = '…') …; CREATE TABLE … AS "
-            "SELECT is not possible"
+            "option 'path' is missing, nothing was written: write with .format('relstate')"
+            ".option('table', …).mode('append').save(path). saveAsTable, writeTo(…).create() and "
+            "CREATE TABLE … AS SELECT cannot create a table of Spark's catalog over relstate; for "
+            "one that is there Spark does not pass its path on: INSERT INTO t WITH (path = '…', "
+            "`table` = '…') …"
         )
 
 

@@ -121,6 +121,23 @@ def with_column_widened(
     return _evolved(definition, _with_column(definition, replace(column, type=data_type)))
 
 
+def with_column_nullable(definition: TableDefinition, name: str) -> TableDefinition:
+    """Return the definition with a column that may be NULL.
+
+    SchemaError for a column of the primary key, or the version column.
+    """
+    schema = definition.schema
+    column = _own_column(schema, name)
+    _check_not_version(definition, column, "made nullable")
+    if column.id in {key.column_id for key in schema.primary_key}:
+        raise SchemaError(
+            f"the column {column.name!r} is part of the primary key, so it stays as it is"
+        )
+    if column.nullable:
+        return definition
+    return _evolved(definition, _with_column(definition, replace(column, nullable=True)))
+
+
 def with_columns_of(definition: TableDefinition, schema: TableSchema) -> TableDefinition | None:
     """Return the definition with the columns of another schema; None if its key is another one.
 

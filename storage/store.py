@@ -325,6 +325,14 @@ class Store:
         alter = partial(alteration.with_column_widened, name=name, data_type=parse_type(data_type))
         return self._catalog.alter_table(table, "widen column", alter)
 
+    def allow_null(self, table: str, name: str) -> int:
+        """Let a column that is NOT NULL be NULL and return the epoch.
+
+        SchemaError for a column of the primary key; DependentViewsError if a view reads it.
+        """
+        alter = partial(alteration.with_column_nullable, name=name)
+        return self._catalog.alter_table(table, "allow null", alter)
+
     def add_constraint(self, table: str, name: str, expression: str) -> int:
         """Add a CHECK constraint and return the epoch: no row may make ``expression`` false.
 

@@ -4,9 +4,11 @@
     ALTER TABLE t ADD COLUMN[S] (…) | DROP COLUMN[S] (…) | RENAME COLUMN a TO b
         | ALTER COLUMN c TYPE type | ALTER COLUMN c COMMENT 'text' | RENAME TO u
         | ALTER COLUMN c SET DEFAULT constant | ALTER COLUMN c DROP DEFAULT
+        | ALTER COLUMN c DROP NOT NULL
         | ADD CONSTRAINT c CHECK (condition) | DROP CONSTRAINT [IF EXISTS] c
         | SET TBLPROPERTIES ('ttl' = '…') | UNSET TBLPROPERTIES ('ttl')
     COMMENT ON [MATERIALIZED VIEW | VIEW | TABLE] t IS 'text' | NULL
+    COMMENT ON COLUMN t.c IS 'text' | NULL
 
 Does not know: the store, Spark, or what a property means.
 """
@@ -23,6 +25,7 @@ from relstate.connector.syntax.tokens import TokenReader, excerpt, quoted
 from relstate.storage import errors
 
 from .properties import COMMENT
+from .refusals import check_alteration, check_column
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,14 @@ class WidenColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class AllowNull:
+    """Let a column be NULL."""
+
+    table: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class AddConstraint:
     """Add a CHECK constraint; ``expression``: the condition as written."""
 
@@ -108,11 +119,11 @@ class SetDefault:
 
 @dataclass(frozen=True, slots=True)
 class CommentColumn:
-    """Set the comment of a column."""
+    """Set the comment of a column; None removes it."""
 
     table: str
     name: str
-    comment: str
+    comment: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +184,7 @@ Alteration = (
     | RenameColumn
     | RenameTable
     | WidenColumn
+    | AllowNull
     | AddConstraint
     | DropConstraint
     | SetDefault
@@ -190,18 +202,28 @@ def read_alter_table(reader: TokenReader) -> Alteration:
     return alteration
 
 
-def read_comment(reader: TokenReader) -> CommentTable:
+def read_comment(reader: TokenReader) -> CommentTable | CommentColumn:
     """Read what follows COMMENT ON."""
+    if reader.accept("COLUMN"):
+        table = reader.part("the table's name")
+        reader.expect(".")
+        column = reader.name("the column's name")
+        return CommentColumn(table, column, _read_comment_text(reader))
     if not (reader.accept("MATERIALIZED", "VIEW") or reader.accept("VIEW")):
         reader.accept("TABLE")
     name = reader.name("the table's name")
+    return CommentTable(name, _read_comment_text(reader))
+
+
+def _read_comment_text(reader: TokenReader) -> str | None:
     reader.expect("IS")
     comment = None if reader.accept("NULL") else reader.string("the comment, or NULL")
     reader.finish()
-    return CommentTable(name, comment)
+    return comment
 
 
 def _alteration(table: str, reader: TokenReader) -> Alteration:
+    check_alteration(table, reader)
     if reader.accept("ADD", "CONSTRAINT"):
         name = reader.name("the constraint's name")
         reader.expect("CHECK")
@@ -232,6 +254,9 @@ def _alteration(table: str, reader: TokenReader) -> Alteration:
             return SetDefault(table, name, reader.source(reader.rest()))
         if reader.accept("DROP", "DEFAULT"):
             return SetDefault(table, name, None)
+        if reader.accept("DROP", "NOT", "NULL"):
+            return AllowNull(table, name)
+        check_column(name, reader)
         reader.expect("TYPE")
         return WidenColumn(table, name, reader.source(reader.rest()))
     if reader.accept("SET", "TBLPROPERTIES"):
@@ -241,7 +266,8 @@ def _alteration(table: str, reader: TokenReader) -> Alteration:
     raise reader.unexpected(
         "ADD COLUMNS, DROP COLUMNS, RENAME COLUMN a TO b, RENAME TO u, ADD CONSTRAINT c CHECK "
         "(condition), DROP CONSTRAINT c, ALTER COLUMN c TYPE t, ALTER COLUMN c COMMENT 'text', "
-        "ALTER COLUMN c SET DEFAULT constant, ALTER COLUMN c DROP DEFAULT, or "
+        "ALTER COLUMN c SET DEFAULT constant, ALTER COLUMN c DROP DEFAULT, ALTER COLUMN c DROP NOT "
+        "NULL, or "
         "[UN]SET TBLPROPERTIES"
     )
 

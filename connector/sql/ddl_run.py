@@ -17,6 +17,7 @@ from .create_table import CreateTable, CreateTableLike
 from .ddl import (
     AddColumns,
     AddConstraint,
+    AllowNull,
     Alteration,
     CommentColumn,
     CommentTable,
@@ -100,6 +101,8 @@ class DdlRunner:
                 return self._store.view_catalog.rename_table(table, new, follow)
             case WidenColumn(table, name, data_type):
                 return self._store.widen_column(table, name, data_type)
+            case AllowNull(table, name):
+                return self._store.allow_null(table, name)
             case AddConstraint(table, name, expression):
                 return self._store.add_constraint(table, name, expression)
             case DropConstraint(table, name, if_exists):

@@ -29,6 +29,8 @@ from sqlglot import Token
 from relstate.connector.syntax.tokens import TokenReader, quoted
 from relstate.storage import errors
 
+from .refusals import refuse_replace_where
+
 _QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
 
 
@@ -171,6 +173,8 @@ def read_insert(reader: TokenReader) -> Insert:
             f"INSERT INTO {table} USING TTL …: the time to live comes after the rows: "
             f"INSERT INTO {table} VALUES (…) USING TTL 3600"
         )
+    if reader.next_is("REPLACE", "WHERE"):
+        refuse_replace_where(table)
     if not any(reader.next_is(word) for word in _QUERIES):
         raise reader.unexpected("a query, or VALUES")
     query = reader.source(reader.until("USING TTL"))

@@ -5,8 +5,9 @@
     SHOW COLUMNS IN t
     SHOW CREATE TABLE t
     DESCRIBE [TABLE | MATERIALIZED VIEW] [EXTENDED | FORMATTED] t
+    DESCRIBE [TABLE] t column
     DESCRIBE DETAIL t
-    DESCRIBE HISTORY t
+    DESCRIBE HISTORY t [LIMIT n]
 
 Does not know: the store, or Spark.
 """
@@ -14,9 +15,10 @@ Does not know: the store, or Spark.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
-from relstate.connector.syntax.tokens import TokenReader
+from relstate.connector.syntax.tokens import TokenReader, excerpt
+from relstate.storage import errors
 
 from .ddl import property_key, read_pattern
 
@@ -59,6 +61,14 @@ class DescribeTable:
 
 
 @dataclass(frozen=True, slots=True)
+class DescribeColumn:
+    """Describe one column of a table or view, one row per property."""
+
+    table: str
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
 class DescribeDetail:
     """Return one row about a table: its keys, its size, its properties."""
 
@@ -67,9 +77,10 @@ class DescribeDetail:
 
 @dataclass(frozen=True, slots=True)
 class DescribeHistory:
-    """List the commits that changed a table."""
+    """List the commits that changed a table, the newest first; ``limit``: how many at most."""
 
     name: str
+    limit: int | None = None
 
 
 ShowStatement: TypeAlias = (
@@ -78,6 +89,7 @@ ShowStatement: TypeAlias = (
     | ShowColumns
     | ShowCreate
     | DescribeTable
+    | DescribeColumn
     | DescribeDetail
     | DescribeHistory
 )
@@ -111,7 +123,7 @@ def read_show_create(reader: TokenReader) -> ShowCreate:
     return ShowCreate(_last_name(reader))
 
 
-def read_describe(reader: TokenReader) -> DescribeTable | DescribeDetail:
+def read_describe(reader: TokenReader) -> DescribeTable | DescribeColumn | DescribeDetail:
     """Read what follows DESCRIBE."""
     reader.accept("TABLE") or reader.accept("MATERIALIZED", "VIEW")
     extended = reader.accept("EXTENDED")
@@ -122,16 +134,30 @@ def read_describe(reader: TokenReader) -> DescribeTable | DescribeDetail:
         return DescribeDetail(_last_name(reader))
     if word == "FORMATTED":
         return DescribeTable(_last_name(reader), extended=True)
+    if reader.token is not None and not extended:
+        return DescribeColumn(name, _last_name(reader, "the column's name"))
     reader.finish()
     return DescribeTable(name, extended)
 
 
+def read_describe_query(reader: TokenReader) -> NoReturn:
+    """Raise the UnsupportedStatementError of DESCRIBE QUERY."""
+    query = reader.source(reader.rest())
+    raise errors.UnsupportedStatementError(
+        f"DESCRIBE QUERY {excerpt(query)}: db.sql(query).schema has the columns of a query, and "
+        "EXPLAIN how it is run"
+    )
+
+
 def read_describe_history(reader: TokenReader) -> DescribeHistory:
     """Read what follows DESCRIBE HISTORY."""
-    return DescribeHistory(_last_name(reader))
-
-
-def _last_name(reader: TokenReader) -> str:
     name = reader.name("the table's name")
+    limit = reader.whole_number("a number of commits") if reader.accept("LIMIT") else None
+    reader.finish()
+    return DescribeHistory(name, limit)
+
+
+def _last_name(reader: TokenReader, what: str = "the table's name") -> str:
+    name = reader.name(what)
     reader.finish()
     return name

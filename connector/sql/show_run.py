@@ -25,6 +25,7 @@ from .creation_text import creation_text
 from .properties import COMMENT, property_texts
 from .result import Result
 from .show import (
+    DescribeColumn,
     DescribeDetail,
     DescribeHistory,
     DescribeTable,
@@ -65,9 +66,11 @@ def show(store: Store, statement: ShowStatement) -> Result:
             return _with_details(state, definition, store.indexes(name))
         case DescribeDetail(name):
             return _detail(store.path, state, name)
-        case DescribeHistory(name):
+        case DescribeColumn(name, column):
+            return _column(state.table(name).definition, column)
+        case DescribeHistory(name, limit):
             state.table(name)
-            return Result(commit_rows(store, name), COMMIT_SCHEMA)
+            return Result(commit_rows(store, name, limit), COMMIT_SCHEMA)
 
 
 def _properties(state: StoreState, name: str, key: str | None) -> Result:
@@ -142,6 +145,19 @@ def _columns(definition: TableDefinition) -> Result:
         "primary_key INT, key_order STRING, distribution_key BOOLEAN NOT NULL, "
         "comment STRING",
     )
+
+
+def _column(definition: TableDefinition, name: str) -> Result:
+    """Return the properties of a column. SchemaMismatchError if there is none of this name."""
+    column = definition.schema.column(name)
+    rows = [
+        ("col_name", column.name),
+        ("data_type", str(column.type)),
+        ("nullable", str(column.nullable).lower()),
+        ("comment", column.comment),
+        ("default", None if column.default is None else column.default.expression),
+    ]
+    return Result(list(rows), "info_name STRING NOT NULL, info_value STRING")
 
 
 def _view_details(state: StoreState, table_id: int) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@
     create_table            CREATE TABLE, also AS SELECT and LIKE
     ddl                     DROP TABLE, ALTER TABLE, COMMENT ON
     show                    SHOW TABLES, TBLPROPERTIES, COLUMNS, CREATE TABLE; DESCRIBE
+    refusals                what is not run, with what to write instead
     index_ddl               CREATE INDEX, DROP INDEX, SHOW INDEXES
     view_ddl                CREATE, DROP, ALTER, REFRESH, SHOW and EXPLAIN of MATERIALIZED VIEWs
     dml                     INSERT, UPDATE, DELETE, TRUNCATE, MERGE
@@ -28,6 +29,7 @@ from .ddl import Alteration, DropTable
 from .dml import Change, DmlStatement
 from .index_ddl import IndexStatement
 from .maintenance_statements import MaintenanceStatement
+from .refusals import check_shown, check_statement
 from .show import ShowStatement
 from .view_ddl import ExplainView, ViewStatement
 
@@ -86,6 +88,8 @@ _READERS: tuple[tuple[tuple[str, ...], Callable[[TokenReader], Statement]], ...]
     (("DROP", "TABLE"), ddl.read_drop_table),
     (("ALTER", "TABLE"), ddl.read_alter_table),
     (("COMMENT", "ON"), ddl.read_comment),
+    (("DESCRIBE", "QUERY"), show.read_describe_query),
+    (("DESC", "QUERY"), show.read_describe_query),
     (("DESCRIBE", "HISTORY"), show.read_describe_history),
     (("DESC", "HISTORY"), show.read_describe_history),
     (("DESCRIBE",), show.read_describe),
@@ -107,23 +111,6 @@ _CHANGES: Mapping[str, Callable[[TokenReader], Change]] = {
     "MERGE": dml.read_merge,
 }
 
-_SPARK_VIEW = "a view of Spark's session goes to spark.sql"
-_HINTS = (
-    (("CREATE", "VIEW"), f"a view of the store is a CREATE MATERIALIZED VIEW; {_SPARK_VIEW}"),
-    (
-        ("CREATE", "OR", "REPLACE"),
-        f"only a TABLE or a MATERIALIZED VIEW is replaced; {_SPARK_VIEW}",
-    ),
-    (("CREATE", "TEMPORARY", "VIEW"), _SPARK_VIEW),
-    (("CREATE", "TEMP", "VIEW"), _SPARK_VIEW),
-    (("DROP", "VIEW"), f"a view of the store is dropped by DROP MATERIALIZED VIEW; {_SPARK_VIEW}"),
-    (("ALTER", "VIEW"), f"a view of the store is an ALTER MATERIALIZED VIEW; {_SPARK_VIEW}"),
-    (("REFRESH", "TABLE"), "a table needs none; a view, REFRESH MATERIALIZED VIEW"),
-    (("REFRESH",), "write REFRESH MATERIALIZED VIEW and the view's name"),
-    (("CREATE", "EXTERNAL", "TABLE"), "the rows of a table are in its store: CREATE TABLE"),
-    (("CREATE", "TEMPORARY", "TABLE"), _SPARK_VIEW),
-)
-
 
 def parse_statement(text: str) -> Statement:
     """Return a statement as a value; UnsupportedStatementError if it is not one of relstate's."""
@@ -137,9 +124,7 @@ def parse_statement(text: str) -> Statement:
     for word, read_rest in _COMMANDS.items():
         if reader.accept(word):
             return read_rest(text[tokens[0].end + 1 : tokens[-1].end + 1])
-    for words, hint in _HINTS:
-        if reader.accept(*words):
-            raise errors.UnsupportedStatementError(f"{' '.join(words)}: {hint}")
+    check_statement(reader)
     raise errors.UnsupportedStatementError(
         f"relstate runs queries, EXPLAIN, INSERT, UPDATE, DELETE, MERGE, TRUNCATE TABLE, CREATE, "
         f"DROP and ALTER TABLE or MATERIALIZED VIEW, CREATE and DROP INDEX, REFRESH, SHOW, "
@@ -150,7 +135,7 @@ def parse_statement(text: str) -> Statement:
 
 def _read_show(rest: str) -> Statement:
     reader = TokenReader(rest, tokens_of(rest))
-    if reader.accept("MATERIALIZED", "VIEWS"):
+    if reader.accept("MATERIALIZED", "VIEWS") or reader.accept("VIEWS"):
         return view_ddl.read_show_views(reader)
     if reader.accept("INTERNAL", "TABLES"):
         return view_ddl.read_show_internal_tables(reader)
@@ -164,6 +149,7 @@ def _read_show(rest: str) -> Statement:
         return show.read_show_create(reader)
     if reader.accept("INDEXES"):
         return index_ddl.read_show_indexes(reader)
+    check_shown(reader)
     raise errors.UnsupportedStatementError(
         "relstate shows TABLES, TBLPROPERTIES, COLUMNS, CREATE TABLE, MATERIALIZED VIEWS, INDEXES "
         f"and INTERNAL TABLES, not {excerpt(rest)}; "

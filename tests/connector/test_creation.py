@@ -174,6 +174,16 @@ def test_a_table_is_described_as_delta_does(db: Database, store: Store) -> None:
         "properties": {"merge": "overwrite", "ttl": "172800 seconds", "x.y": "z"},
     }
     assert [row.col_name for row in db.sql("SHOW COLUMNS IN t").collect()] == ["b", "a"]
+    db.sql("COMMENT ON COLUMN t.b IS 'the second'")
+    assert dict(map(tuple, db.sql("DESCRIBE t B").collect())) == {
+        "col_name": "b",
+        "data_type": "INT",
+        "nullable": "false",
+        "comment": "the second",
+        "default": None,
+    }
+    assert db.sql("DESCRIBE HISTORY t LIMIT 1").first() == db.history("t").first()
+    assert db.sql("DESCRIBE HISTORY t LIMIT 1").count() == 1
     assert db.sql("DESCRIBE FORMATTED t").collect() == db.sql("DESCRIBE EXTENDED t").collect()
     assert "nothing was computed" in db.sql("ANALYZE TABLE t COMPUTE STATISTICS").collect()[0].note
     db.sql("INSERT INTO t VALUES (1, 2)")

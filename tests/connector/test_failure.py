@@ -151,8 +151,8 @@ def test_what_is_told_of_an_exception_is_its_sentence(text: str, expected: str) 
 def test_a_spark_that_does_not_find_relstate_is_told_what_to_set() -> None:
     """One sentence, which names the variable and the command, in place of the stack of the JVM."""
     text = (
-        "An error occurred while calling o39.load.\n: org.apache.spark.SparkClassNotFoundException: "
-        "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: relstate. Make sure\n\tat org"
+        "An error occurred while calling o39.load.\n: org.apache.spark.SparkClassNotFoundException"
+        ": [DATA_SOURCE_NOT_FOUND] Failed to find the data source: relstate. Make sure\n\tat org"
     )
     with pytest.raises(SessionError, match=r"PYSPARK_PYTHON .* `relstate doctor`") as caught:
         _fail_in_spark(text)
@@ -165,7 +165,7 @@ def _fail_in_spark(text: str) -> None:
 
 
 def test_pyspark_logs_no_error_that_is_raised() -> None:
-    """It would write the stack of the JVM beside the sentence; outside of relstate it still does."""
+    """It would write the stack of the JVM beside the sentence, as it does outside of relstate."""
     records: list[str] = []
     logger = PySparkLogger.getLogger("SQLQueryContextLogger")
     logger.addFilter(lambda record: bool(records.append(record.getMessage())))

@@ -5,16 +5,26 @@ from __future__ import annotations
 import pytest
 
 from relstate.connector.sql.create_table import CreateTable, CreateTableAs, CreateTableLike
-from relstate.connector.sql.ddl import AddConstraint, DropConstraint, DropTable, RenameTable
+from relstate.connector.sql.ddl import (
+    AddConstraint,
+    AllowNull,
+    CommentColumn,
+    DropConstraint,
+    DropTable,
+    RenameTable,
+)
 from relstate.connector.sql.maintenance_statements import Analyze, Optimize, Restore, Vacuum
 from relstate.connector.sql.show import (
+    DescribeColumn,
     DescribeDetail,
+    DescribeHistory,
     DescribeTable,
     ShowColumns,
     ShowCreate,
     ShowTables,
 )
 from relstate.connector.sql.statement import Query, Statement, parse_statement
+from relstate.connector.sql.view_ddl import ShowViews
 from relstate.connector.syntax.parsed_query import AsOf
 from relstate.storage.errors import UnsupportedStatementError
 
@@ -98,6 +108,12 @@ from relstate.storage.errors import UnsupportedStatementError
         ("show columns from `t`", ShowColumns("t")),
         ("SHOW CREATE TABLE t", ShowCreate("t")),
         ("DESCRIBE DETAIL t", DescribeDetail("t")),
+        ("DESCRIBE TABLE t `a b`", DescribeColumn("t", "a b")),
+        ("DESC HISTORY t LIMIT 3", DescribeHistory("t", 3)),
+        ("SHOW VIEWS LIKE 'a*'", ShowViews("a*")),
+        ("COMMENT ON COLUMN t.`a b` IS 'x'", CommentColumn("t", "a b", "x")),
+        ("COMMENT ON COLUMN t.a IS NULL", CommentColumn("t", "a", None)),
+        ("ALTER TABLE t ALTER COLUMN a DROP NOT NULL", AllowNull("t", "a")),
         ("DESCRIBE FORMATTED t", DescribeTable("t", extended=True)),
         ("DESCRIBE EXTENDED detail", DescribeTable("detail", extended=True)),
         ("OPTIMIZE t", Optimize("t")),
@@ -163,7 +179,7 @@ def test_a_statement_says_what_it_asks_for(
         ("CREATE TABLE t (a INT, CONSTRAINT k PRIMARY KEY (a))", "without a name"),
         ("CREATE TABLE t (a INT, b INT, UNIQUE (b), PRIMARY KEY (a))", "CREATE UNIQUE INDEX"),
         ("CREATE TABLE t (a INT, FOREIGN KEY (a) REFERENCES u (b), PRIMARY KEY (a))", "offered"),
-        ("SET spark.sql.ansi.enabled = true", "spark.sql"),
+        ("SET spark.sql.ansi.enabled = true", "spark.conf.set"),
         ("CREATE TABLE t (a INT PRIMARY KEY, PRIMARY KEY (a))", "has 2 primary keys"),
         ("CREATE TABLE t (a INT PRIMARY KEY NOT NULL)", "end a column's definition"),
         ("CREATE TABLE shop.t (a INT PRIMARY KEY)", "one part"),
@@ -175,7 +191,7 @@ def test_a_statement_says_what_it_asks_for(
         ("DROP TABLE", "the table's name"),
         ("DROP TABLE 't'", "the table's name"),
         ("DROP TABLE t RESTRICTED", "'RESTRICTED'"),
-        ("SHOW VIEWS", "MATERIALIZED VIEWS, INDEXES and INTERNAL TABLES, not 'VIEWS'"),
+        ("SHOW FUNCTIONS", "MATERIALIZED VIEWS, INDEXES and INTERNAL TABLES, not 'FUNCTIONS'"),
         ("SHOW", "empty"),
         ("CREATE TABLE having (a INT PRIMARY KEY)", "write `having`"),
         ("CREATE MATERIALIZED VIEW having AS SELECT 1", "the view's name 'having' .* `having`"),
@@ -188,4 +204,48 @@ def test_a_statement_says_what_it_asks_for(
 def test_what_is_not_understood_is_refused_with_the_place(text: str, reason: str) -> None:
     """The error has what was expected and what is there instead."""
     with pytest.raises(UnsupportedStatementError, match=reason):
+        parse_statement(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("COPY INTO t FROM '/x' FILEFORMAT = PARQUET", "^COPY: .* relstate load STORE t FILES"),
+        ("CONVERT TO DELTA parquet.`/x`", "^CONVERT: .* CREATE TABLE t .* FROM parquet"),
+        ("REORG TABLE t APPLY (PURGE)", "^REORG: OPTIMIZE t"),
+        ("UNDROP TABLE t", "^UNDROP: .* VERSION AS OF the epoch before"),
+        ("MSCK REPAIR TABLE t", "^MSCK REPAIR: .* relstate check STORE"),
+        ("FSCK REPAIR TABLE t", "^FSCK: .* relstate check STORE"),
+        ("GRANT SELECT ON t TO someone", "^GRANT: a store has no users"),
+        ("REVOKE SELECT ON t FROM someone", "^REVOKE: a store has no users"),
+        ("USE shop", "^USE: a store is one database"),
+        ("USE CATALOG shop", "^USE: a store is one database"),
+        ("CREATE SCHEMA shop", "^CREATE SCHEMA: a store is one database"),
+        ("SET a.b = 1", "^SET: settings of Spark .* spark.conf.set"),
+        ("RESET a.b", "^RESET: settings of Spark"),
+        ("CACHE TABLE t", r"^CACHE: write db.table\(name\).cache\(\)"),
+        ("UNCACHE TABLE t", "^UNCACHE: "),
+        ("SHOW PARTITIONS t", "^SHOW PARTITIONS: a table has vnodes"),
+        ("SHOW DATABASES", "^SHOW DATABASES: .* SHOW TABLES"),
+        ("SHOW SCHEMAS LIKE 'a'", "^SHOW SCHEMAS: "),
+        ("SHOW CATALOGS", "^SHOW CATALOGS: "),
+        ("SHOW GRANTS ON t", "^SHOW GRANTS: "),
+        ("ALTER TABLE t CLUSTER BY (a)", "^ALTER TABLE t CLUSTER BY: rows are distributed"),
+        ("ALTER TABLE t ADD PARTITION (a = 1)", "^ALTER TABLE t ADD PARTITION: rows are"),
+        ("ALTER TABLE t DROP IF EXISTS PARTITION (a = 1)", "PARTITION: rows are"),
+        ("ALTER TABLE t RECOVER PARTITIONS", "RECOVER PARTITIONS: the log"),
+        ("ALTER TABLE t SET LOCATION '/x'", "SET LOCATION: "),
+        ("ALTER TABLE t REPLACE COLUMNS (a INT)", "REPLACE COLUMNS: write ADD COLUMNS"),
+        ("ALTER TABLE t ALTER COLUMN a SET NOT NULL", r"a SET NOT NULL: .* \(column IS NOT NULL\)"),
+        ("ALTER TABLE t ALTER COLUMN a FIRST", "ALTER COLUMN a FIRST: the order"),
+        ("ALTER TABLE t ALTER COLUMN a AFTER b", "ALTER COLUMN a AFTER: the order"),
+        ("INSERT INTO t REPLACE WHERE a > 1 SELECT 1", "^INSERT INTO t REPLACE WHERE: write MERGE"),
+        ("DESCRIBE QUERY SELECT 1", r"^DESCRIBE QUERY 'SELECT 1': db.sql\(query\).schema"),
+        ("DESC HISTORY t LIMIT x", "a number of commits"),
+        ("COMMENT ON COLUMN k IS 'x'", r"expected \."),
+    ],
+)
+def test_what_stays_refused_is_refused_by_its_name(text: str, sentence: str) -> None:
+    """The error names the statement as it was written, then what to write instead."""
+    with pytest.raises(UnsupportedStatementError, match=sentence):
         parse_statement(text)

@@ -49,6 +49,24 @@ def test_a_column_is_added(altered: Store) -> None:
     assert contents(altered, "t", before) == [(1, 10, "x"), (2, 20, "y")]
 
 
+def test_a_column_becomes_nullable(store: Store) -> None:
+    """Rows that were written before are read; NULL is written from then on; a key column is not."""
+    columns = "k INT, a INT NOT NULL, b STRING"
+    store.create_table("t", columns, primary_key=["k"])
+    write(store, k=[1], a=[10], b=["x"])
+    before = store.epoch
+    store.allow_null("t", "A")
+    write(store, k=[2], a=pa.array([None], pa.int32()), b=["y"])  # type: ignore[arg-type]
+
+    assert contents(store, "t") == [(1, 10, "x"), (2, None, "y")]
+    assert store.table("t").get(1) == (1, 10, "x")
+    assert store.table("t").get(2) == (2, None, "y")
+    assert not store.at(before).table("t").schema.column("a").nullable
+    assert store.allow_null("t", "b") > before
+    with pytest.raises(SchemaError, match="'k' is part of the primary key"):
+        store.allow_null("t", "k")
+
+
 def test_a_column_is_dropped(altered: Store) -> None:
     """Also from existing rows; a column of the same name that is added later is another column."""
     before = altered.epoch
