@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import datetime
-import sys
 import threading
 from decimal import Decimal
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -259,13 +257,6 @@ def test_rows_come_in_the_form_that_is_asked_for(store: Store, table: Table) -> 
     assert table.to_arrow(where="a > 1").to_pylist() == [{"v": None, "a": 2, "b": "x"}]
     frame = table.to_pandas(["a", "b"])
     assert list(frame.itertuples(index=False, name=None)) == [(1, "x"), (1, "y"), (2, "x")]
-
-
-def test_polars_gets_arrow_data(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Polars is imported when it is asked for; what it returns is the result."""
-    monkeypatch.setitem(sys.modules, "polars", SimpleNamespace(from_arrow=lambda rows: [rows]))
-
-    assert table.to_polars(["a"]) == [table.to_arrow(["a"])]
 
 
 def test_a_reader_raises_the_errors_of_relstate(store: Store, table: Table) -> None:
