@@ -88,6 +88,7 @@ from .table.storagetable import StorageTable
 from .table.table import Table
 from .table.tablewriter import TableWriter, WriteTarget, check_ttl
 from .table.value import UPSERTS
+from .view_failures import ViewFailure, keep_failure, read_failure
 
 __all__ = [
     "CHANGE_TYPE",
@@ -154,6 +155,7 @@ __all__ = [
     "VacuumReport",
     "ViewClock",
     "ViewDefinition",
+    "ViewFailure",
     "ViewInput",
     "ViewProgress",
     "WriteTarget",
@@ -174,6 +176,7 @@ __all__ = [
     "html_table",
     "is_wider",
     "iso_time",
+    "keep_failure",
     "location_of",
     "measure_name",
     "measured",
@@ -185,6 +188,7 @@ __all__ = [
     "parse_instant",
     "ragged",
     "raise_descriptor_limit",
+    "read_failure",
     "renamed_table",
     "replaced_tables",
     "replacement_name",

@@ -7,6 +7,8 @@
     _archive/00000000000000000064.checkpoint.json
                                                 a checkpoint that newer ones have replaced
     segments/<name>.lmdb                        a segment
+    _failures/0000000012-00000000000000000042.json
+                                                why view 12 could not be refreshed up to epoch 42
 
     .reserve                                    bytes that a vacuum or a drop frees on a full disk
 
@@ -24,12 +26,15 @@ LOG = "_log"
 ARCHIVE = "_archive"
 SEGMENTS = "segments"
 FOLDERS = (LOG, ARCHIVE, SEGMENTS)
+# Made when it is needed.
+FAILURES = "_failures"
 RESERVE = ".reserve"
 
 # On disk: checkpoints and archives are cut at multiples of it. Never change it.
 BLOCK = 32
 
 _LOG_FILE = re.compile(r"([0-9]{20})(\.checkpoint)?\.json", re.ASCII)
+_FAILURE_FILE = re.compile(r"([0-9]{10})-[0-9]{20}\.json", re.ASCII)
 _SEGMENT_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,127}", re.ASCII)
 _SEGMENT_SUFFIX = ".lmdb"
 
@@ -72,6 +77,17 @@ def parse_archived_checkpoint(file: str) -> int | None:
     """Return the epoch of an archived checkpoint by its file name; None for other files."""
     parsed = parse_log_file(file)
     return parsed.epoch if parsed is not None and parsed.kind == "checkpoint" else None
+
+
+def failure_path(view_id: int, epoch: int) -> str:
+    """Return the name of the file that says why a view could not be refreshed up to an epoch."""
+    return f"{FAILURES}/{view_id:010d}-{epoch:020d}.json"
+
+
+def parse_failure_file(file: str) -> int | None:
+    """Return the id of the view in the name of a file of failures; None for other files."""
+    match = _FAILURE_FILE.fullmatch(file)
+    return None if match is None else int(match[1])
 
 
 def segment_path(name: str) -> str:

@@ -61,7 +61,7 @@ FLOORS = {
     "storage": (
         "errors", "notebook", "paths", "location", "disk", "environment", "problems", "objects",
         "environments", "syntax", "instant", "schema", "codec", "predicate", "aggregate", "log",
-        "segment", "table", "index", "read_plan",
+        "segment", "table", "index", "read_plan", "view_failures",
         "aggregate_plan", "limited_plan", "feed", "maintenance", "figures", "check", "alteration",
         "replacement", "epochs", "catalog_commit", "catalog", "view_catalog", "snapshot", "rows",
         "writing", "restoring", "documentwriter", "jobs", "store",

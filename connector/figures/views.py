@@ -25,8 +25,10 @@ from relstate.storage import (
     RefreshRecord,
     Store,
     StoreState,
+    ViewFailure,
     errors,
     figures,
+    read_failure,
 )
 from relstate.vnode import VnodeMapping
 
@@ -156,7 +158,8 @@ class ViewPage:
 
     ``plan``: a line for each operator; ``fragments``: its executors with their tables, whose sizes
     are in ``sizes`` by id. ``problem``: why there is no plan, else None. ``refreshes``: the last
-    ones, the newest first. ``settings``: those of the session that created it.
+    ones, the newest first. ``settings``: those of the session that created it. ``failure``: of the
+    last refresh that failed, None if the view has been refreshed since.
     """
 
     summary: ViewFigures
@@ -168,6 +171,7 @@ class ViewPage:
     mapping: VnodeMapping
     refreshes: tuple[Refresh, ...]
     settings: Mapping[str, str]
+    failure: ViewFailure | None
 
 
 def view_page(store: Store, state: StoreState, name: str) -> ViewPage:
@@ -214,7 +218,16 @@ def _page(
         view.definition.mapping,
         tuple(islice(refreshes(store, view), REFRESHES)),
         dict(sorted(view.definition.settings.items())),
+        _failure_of(store, view),
     )
+
+
+def _failure_of(store: Store, view: CatalogView) -> ViewFailure | None:
+    failure, progress = read_failure(store.environment, view.view_id), view.progress
+    if failure is None or failure.epoch < progress.reflects:
+        return None
+    last = progress.last_refresh
+    return None if last is not None and last.figures.started > failure.time else failure
 
 
 def refreshes(store: Store, view: CatalogView) -> Iterator[Refresh]:

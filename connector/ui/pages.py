@@ -190,18 +190,23 @@ def store_context(page: StorePage, state: StoreState) -> Mapping[str, Any]:
     """Return what the template of a store's page shows."""
     return {
         "page": page,
-        "activity": None if page.activity is None else activity_chart(page.activity),
+        "activity": None if page.activity is None else activity_charts(page.activity),
         "shards": shard_chart(page.shards),
         "graph": view_graph(page.views, page.sizes, state),
     }
 
 
-def activity_chart(activity: Activity) -> BarChart:
-    """Return the chart of rows a minute: those of tables, and of views."""
-    stacks, titles, labels = [], [], []
+def activity_charts(activity: Activity) -> tuple[BarChart, BarChart]:
+    """Return two charts of what was committed a minute.
+
+    Commits: writes, refreshes and others; rows: those of tables, and of views.
+    """
+    commits, rows, titles, labels = [], [], [], []
     for interval in activity.intervals:
         start = moment_of(interval.start)
-        stacks.append([interval.rows / activity.minutes, interval.view_rows / activity.minutes])
+        counts = (interval.writes, interval.refreshes, interval.others)
+        commits.append([number / activity.minutes for number in counts])
+        rows.append([interval.rows / activity.minutes, interval.view_rows / activity.minutes])
         titles.append(
             f"{start:%Y-%m-%d %H:%M:%S} UTC, {elapsed(activity.width / 1_000_000)}: "
             f"{count(interval.writes)} writes of {count(interval.rows)} rows, "
@@ -209,7 +214,7 @@ def activity_chart(activity: Activity) -> BarChart:
             f"{count(interval.others)} other commits"
         )
         labels.append(_axis_text(start, activity.width))
-    return bar_chart(stacks, titles, labels)
+    return bar_chart(commits, titles, labels, height=120), bar_chart(rows, titles, labels)
 
 
 def _axis_text(start: datetime, width: int) -> str:

@@ -26,7 +26,9 @@ from relstate.storage import (
     RefreshFigures,
     StoreState,
     TableDefinition,
+    ViewFailure,
     errors,
+    keep_failure,
     without_expiry,
 )
 
@@ -105,7 +107,11 @@ class Round:
 
     def _fail(self, view_id: int, error: Exception) -> None:
         self._failed.add(view_id)
-        self._failures.append(view_failure(self._state.title_of(self._state.views[view_id]), error))
+        failure = view_failure(self._state.title_of(self._state.views[view_id]), error)
+        self._failures.append(failure)
+        if isinstance(failure, errors.ViewFailedError):
+            epoch, time = self._state.epoch, self._environment.now()
+            keep_failure(self._environment, view_id, ViewFailure(epoch, time, str(failure)))
 
     def _commit(self) -> int:
         if not self._outputs:

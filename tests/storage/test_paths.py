@@ -13,6 +13,7 @@ from relstate.storage.paths import (
     block_of,
     checkpoint_path,
     entry_path,
+    failure_path,
     is_segment_name,
     parse_log_file,
     parse_segment_file,
@@ -28,6 +29,7 @@ def test_names_are_those_of_the_format() -> None:
     assert checkpoint_path(64) == "_log/00000000000000000064.checkpoint.json"
     assert archive_path(33) == "_archive/00000000000000000033-00000000000000000064.json"
     assert segment_path("ab12-0") == "segments/ab12-0.lmdb"
+    assert failure_path(12, 42) == "_failures/0000000012-00000000000000000042.json"
 
 
 @given(EPOCHS)

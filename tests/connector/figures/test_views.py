@@ -8,7 +8,7 @@ import pytest
 from relstate.connector.figures import lag as lag_figures
 from relstate.connector.figures.lag import NO_LAG, lags
 from relstate.connector.figures.views import refreshes, view_figures, view_page
-from relstate.storage import RefreshFigures, Store
+from relstate.storage import RefreshFigures, Store, ViewFailure, keep_failure
 from support.refreshes import refreshed
 from support.views import new_view, progressed, refresh
 
@@ -98,3 +98,18 @@ def test_a_page_without_a_plan_says_why(viewed: Store) -> None:
     assert page.summary.name == "v"
     assert page.readers == ("w",)
     assert page.plan == ()
+
+
+def test_a_page_shows_why_a_view_failed_until_it_is_refreshed(viewed: Store) -> None:
+    """Also where another process refreshed it; a failure of an earlier epoch is past."""
+    viewed.write("t", pa.table({"k": [3], "n": [0]}))
+    view_id, time = viewed.view("v").view_id, viewed.environment.now()
+    failure = ViewFailure(viewed.epoch, time, "v could not be computed: a row")
+    keep_failure(viewed.environment, view_id, failure)
+
+    assert view_page(viewed, viewed.state, "v").failure == failure
+    assert view_page(viewed, viewed.state, "w").failure is None
+    refresh(viewed, progressed(viewed, "v"))
+    viewed.write("t", pa.table({"k": [4], "n": [0]}))
+    refresh(viewed, progressed(viewed, "v"))
+    assert view_page(viewed, viewed.state, "v").failure is None

@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from relstate.connector.ui.application import application, page_link
-from relstate.storage import Store
+from relstate.storage import Store, ViewFailure, keep_failure
 from support.stores import StoreMaker
 
 
@@ -48,6 +48,21 @@ def test_a_page_shows_the_latest_epoch(client: TestClient, viewed: Store) -> Non
     assert "brand new" in client.get("/table?name=t").text
     assert "brand new" not in before
     assert "1 rows," in client.get("/").text
+
+
+def test_the_page_of_a_view_says_why_it_failed(client: TestClient, viewed: Store) -> None:
+    """With its message, as text; the store's page has writes and rows a minute."""
+    viewed.write("t", pa.table({"k": [99], "n": [1], "s": ["x"]}))
+    view_id, time = viewed.view("v").view_id, viewed.environment.now()
+    failure = ViewFailure(viewed.epoch, time, "view 'v' could not be computed: <b>")
+    keep_failure(viewed.environment, view_id, failure)
+
+    page = client.get("/view?name=v").text
+    assert f"The refresh up to epoch {viewed.epoch} failed at " in page
+    assert "could not be computed: &lt;b&gt;" in page
+    store_page = client.get("/").text
+    assert "Commits a minute since epoch" in store_page
+    assert "Rows a minute since epoch" in store_page
 
 
 def test_rows_are_shown_at_an_epoch(client: TestClient, viewed: Store) -> None:

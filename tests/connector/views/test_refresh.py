@@ -13,7 +13,7 @@ from relstate.connector.views import views
 from relstate.connector.views.creation import new_view
 from relstate.connector.views.rebuild import find_differences
 from relstate.connector.views.refresh import view_failure
-from relstate.storage import NewView, Store, errors
+from relstate.storage import NewView, Store, errors, read_failure
 from relstate.storage.paths import archive_path, entry_path
 from support.faulty_environment import FaultyEnvironment
 from support.multisets import difference, rows_of_table
@@ -217,6 +217,10 @@ def test_a_failure_is_short_and_names_the_view(db: Database) -> None:
     db.store.write("t", pa.table({"k": [1, 2], "g": ["", ""], "v": [2**62, 2**62]}))
     with pytest.raises(errors.ViewFailedError, match=r"^view 'sums' .*: sum\(v\) overflows BIG"):
         db.refresh("sums")
+    failure = read_failure(db.store.environment, db.store.view("sums").view_id)
+    assert failure is not None
+    assert failure.epoch == db.store.epoch
+    assert "sum(v) overflows BIG" in failure.message
     put(db.store, 1, 2)
     db.store.write("t", pa.table({"k": [100], "g": ["bad"], "v": [1]}))
 
