@@ -3,19 +3,28 @@
 usage: bare_environment.py WHEEL
 
 The environment has only the wheel and its requirements. It is outside of the checkout, and the
-programs in it get no variable of this process for Python or Spark. Exits with status 0 if the
-package returns a row without Spark, Spark finds it as `format("relstate")` and it maintains a view,
-and the command line works.
+programs in it get no variable of this process for Python or Spark, and it is not activated. Exits
+with status 0 if the package returns a row without Spark, Spark finds it as `format("relstate")` and
+it maintains a view, the command line works, and the steps of docs/start/tutorial.md run: its
+Python, own data from a file, `relstate ui` and `relstate report`. Prints how long each took.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import venv
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import monotonic, sleep
+from urllib.request import urlopen
+
+TUTORIAL = Path(__file__).parent.parent / "docs" / "start" / "tutorial.md"
+PORT = 8799
 
 # Each program runs in a process of its own, in this order, over one store.
 WITHOUT_SPARK = """
@@ -34,11 +43,11 @@ import relstate
 from pyspark.sql import SparkSession
 
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", False).getOrCreate()
+db = relstate.connect(spark, sys.argv[1])
 frame = spark.sql("SELECT 2L AS id, 4.0D AS amount")
 frame.write.format("relstate").option("table", "orders").mode("append").save(sys.argv[1])
 rows = spark.read.format("relstate").option("table", "orders").load(sys.argv[1])
 assert sorted(row.id for row in rows.collect()) == [1, 2]
-db = relstate.connect(spark, sys.argv[1])
 db.sql("CREATE MATERIALIZED VIEW total AS SELECT sum(amount) AS amount FROM orders")
 assert db.sql("SELECT amount FROM total").first().amount == 6.5
 """
@@ -46,26 +55,83 @@ assert db.sql("SELECT amount FROM total").first().amount == 6.5
 
 def main(wheel: Path) -> None:
     """Make the environment, run everything in it, and remove it."""
+    start = monotonic()
     with TemporaryDirectory() as name:
         folder = Path(name)
         environment, store = folder / "environment", str(folder / "store")
-        venv.create(environment, with_pip=True)
-        python = environment / "bin" / "python"
-        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        _run([*pip, f"{wheel.resolve()}[cli]"], folder)
-        _run([python, "-c", WITHOUT_SPARK, store], folder)
-        _run([python, "-c", WITH_SPARK, store], folder)
-        _run([environment / "bin" / "relstate", "get", store, "orders", "2"], folder)
-        _run([environment / "bin" / "relstate", "check", store], folder)
-    print(f"{wheel.name} works in a bare environment")
+        programs = environment / "bin"
+        with _timed("pip install"):
+            venv.create(environment, with_pip=True)
+            pip = [programs / "python", "-m", "pip", "install", "--quiet"]
+            _run([*pip, "--disable-pip-version-check", f"{wheel.resolve()}[ui]"], folder)
+        with _timed("without Spark"):
+            _run([programs / "python", "-c", WITHOUT_SPARK, store], folder)
+        with _timed("with Spark"):
+            _run([programs / "python", "-c", WITH_SPARK, store], folder)
+        with _timed("the command line"):
+            _run([programs / "relstate", "get", store, "orders", "2"], folder)
+            _run([programs / "relstate", "check", store], folder)
+        _walk(programs, folder)
+    minutes = (monotonic() - start) / 60
+    print(f"{wheel.name} works in a bare environment: {minutes:.1f} minutes")
+
+
+def _walk(programs: Path, folder: Path) -> None:
+    """Run the steps of the tutorial, each in the folder, over a store of its own."""
+    store, data = str(folder / "tutorial"), folder / "trips.csv"
+    with _timed("the tutorial"):
+        blocks = re.findall(r"^```python\n(.*?)^```", TUTORIAL.read_text("utf-8"), re.M | re.S)
+        program = "\n".join(blocks).replace("/tmp/tutorial", store)
+        _run([programs / "python", "-c", program], folder)
+    with _timed("own data and a view"):
+        data.write_text("ride_id,city\n1,Graz\n2,Linz\n", "utf-8")
+        trips = str(folder / "trips")
+        _run([programs / "relstate", "create", trips], folder)
+        load = ["load", trips, "trips", data, "--create", "--primary-key", "ride_id"]
+        _run([programs / "relstate", *load], folder)
+        view = "CREATE MATERIALIZED VIEW c AS SELECT city, count(*) AS n FROM trips GROUP BY city"
+        _run([programs / "relstate", "sql", trips, view], folder)
+    with _timed("relstate report"):
+        page = folder / "page.html"
+        _run([programs / "relstate", "report", store, "-o", page], folder)
+        assert "revenue" in page.read_text("utf-8")
+    with _timed("relstate ui"):
+        command = [programs / "relstate", "ui", store, "--port", str(PORT)]
+        process = subprocess.Popen(command, cwd=folder, env=_variables())
+        try:
+            assert "revenue" in _page(f"http://127.0.0.1:{PORT}/")
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _page(address: str) -> str:
+    """Return a page of a server that has just been started."""
+    for _ in range(100):
+        try:
+            with urlopen(address, timeout=10) as answer:
+                return str(answer.read().decode("utf-8"))
+        except OSError:
+            sleep(0.2)
+    raise TimeoutError(f"nothing answers at {address}")
+
+
+@contextmanager
+def _timed(step: str) -> Iterator[None]:
+    start = monotonic()
+    yield
+    print(f"{step}: {monotonic() - start:.0f} s", flush=True)
+
+
+def _variables() -> dict[str, str]:
+    """Return the variables of this process but those for Python and Spark."""
+    prefixes = ("PYTHON", "PYSPARK", "SPARK", "VIRTUAL_ENV")
+    return {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
 
 
 def _run(command: list[str | Path], folder: Path) -> None:
     """Run a program in a folder, without this process's variables for Python and Spark."""
-    prefixes = ("PYTHON", "PYSPARK", "SPARK", "VIRTUAL_ENV")
-    variables = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
-    variables["PYSPARK_PYTHON"] = str(folder / "environment" / "bin" / "python")
-    subprocess.run(command, cwd=folder, env=variables, check=True)
+    subprocess.run(command, cwd=folder, env=_variables(), check=True)
 
 
 if __name__ == "__main__":
