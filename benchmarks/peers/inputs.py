@@ -5,6 +5,7 @@ Promises: the same size gives the same files. A file is made when it is first as
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from .rows import keys_of, table_of
 
 BATCHES = 20
 _LOAD_FILES = 8
+# The time of the first file of a stream, in seconds since 1970.
+_FIRST_FILE = 1_700_000_000
 # Of changed rows, one in so many is new.
 _NEW = 10
 
@@ -97,10 +100,15 @@ class Inputs:
         return self._file(self._folder / f"{name}-{number}.parquet", make)
 
     def batches(self, number: int) -> str:
-        """Return a folder with a file of changes for each of the micro-batches of a stream."""
+        """Return a folder with a file of changes for each of the micro-batches of a stream.
+
+        Spark takes files in the order of their times of modification, which have a second each:
+        small files are written within one millisecond, and have the same keys.
+        """
         folder = f"stream-{number}"
         for batch in range(BATCHES):
-            self.changes(f"{folder}/{batch:05d}", number, self.size.batch)
+            file = self.changes(f"{folder}/{batch:05d}", number, self.size.batch)
+            os.utime(file, (_FIRST_FILE + batch, _FIRST_FILE + batch))
         return str(self._folder / folder)
 
     def key_range(self, number: int) -> list[int]:
