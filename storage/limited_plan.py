@@ -62,6 +62,24 @@ class RowLimit:
         return tuple(column.name for column in self.order)
 
     @property
+    def key_direction(self) -> bool | None:
+        """Whether the order is that of the primary key backwards; None if it is not that order.
+
+        An order of the first columns of the key is that of the key; what follows the last one does
+        not matter.
+        """
+        keys = self.schema.primary_key
+        columns = self.schema.key_columns
+        turns = set()
+        for key, column, order in zip(keys, columns, self.order, strict=False):
+            if order.name != column.name:
+                return None
+            turns.add(key.descending != order.descending)
+            if column.nullable:
+                turns.add(key.nulls_first != order.nulls_first)
+        return turns.pop() if len(turns) == 1 else None
+
+    @property
     def json(self) -> str:
         """The limit as JSON text; `from_json` reads it."""
         return json.dumps({"rows": self.rows, "order": [asdict(column) for column in self.order]})
@@ -98,8 +116,31 @@ class LimitedPlan:
         self, vnodes: tuple[range, ...], environment: Environment | None = None
     ) -> Iterator[pa.RecordBatch]:
         """Yield the first rows of some vnodes, in no order."""
+        # With a condition the driver has tried it in vain.
+        rows = self.first_by_key(vnodes, environment) if self.plan.where is None else None
+        if rows is not None:
+            yield rows
+            return
         batches = self.plan.read(vnodes, environment)
-        return sorted_first(batches, self.limit) if self.limit.order else first(batches, self.limit)
+        yield from (sorted_first if self.limit.order else first)(batches, self.limit)
+
+    def first_by_key(
+        self, vnodes: tuple[range, ...], environment: Environment | None = None
+    ) -> pa.RecordBatch | None:
+        """Return the first rows of some vnodes, if the order is that of the primary key.
+
+        None if it is not, or too many rows have to be read to find them.
+        """
+        descending = self.limit.key_direction
+        if descending is None or not self.limit.rows or self.plan.shows_expiry:
+            return None
+        return self.plan.open(environment).first_in_order(
+            self.limit.rows,
+            self.plan.columns,
+            vnodes=vnodes,
+            descending=descending,
+            where=self.plan.where,
+        )
 
 
 def first(batches: Iterable[pa.RecordBatch], limit: RowLimit) -> Iterator[pa.RecordBatch]:

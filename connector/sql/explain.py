@@ -15,7 +15,7 @@ from relstate.connector.syntax.tree import conjunction, text_of
 from relstate.storage import ReadPlan
 
 from .planned_query import PlannedQuery, Relation, is_read_on_driver
-from .query_reader import is_limited_on_driver
+from .query_reader import limited_on_driver
 from .remaining_time import TtlCall, shown_names
 
 EXPLAIN_SCHEMA = (
@@ -79,7 +79,7 @@ def _condition(relation: Relation) -> str | None:
 def _is_local(relation: Relation, plan: ReadPlan) -> bool:
     """Return whether the driver reads a relation by itself."""
     if relation.limit is not None:
-        return is_limited_on_driver(plan, relation.limit)
+        return limited_on_driver(plan, relation.limit) is not None
     added_up = relation.aggregate_plan
     return is_read_on_driver(plan) if added_up is None else added_up.known() is not None
 

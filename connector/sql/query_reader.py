@@ -55,7 +55,7 @@ from .remaining_time import showing_expiries, ttl_calls, with_remaining_times
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_CONDITION = 1 << 20
 _TIMESTAMP = "TIMESTAMP_LTZ"
-# Rows of a LIMIT that the driver reads, without a condition.
+# Rows of a LIMIT that the driver reads.
 _MOST_LIMITED = 8192
 
 
@@ -245,10 +245,10 @@ class QueryReader:
         return self._load(reader, pushed.where)
 
     def _limited(self, read: ReadPlan, pushed: PushedLimit) -> DataFrame:
-        """Return the first rows of a table, read here and now if nothing needs to be searched."""
-        if is_limited_on_driver(read, pushed):
-            limited = LimitedPlan(read, pushed.limit)
-            return self._local(limited.read((range(read.vnode_count),)), read)
+        """Return the first rows of a table, read here and now if few have to be read for them."""
+        rows = limited_on_driver(read, pushed)
+        if rows is not None:
+            return self._local(rows, read)
         reader = self._reader(read).option(ROW_LIMIT, pushed.limit.json)
         return self._load(reader, pushed.where)
 
@@ -461,10 +461,18 @@ def _parsed(text: str) -> ParsedQuery:
         ) from None
 
 
-def is_limited_on_driver(read: ReadPlan, pushed: PushedLimit) -> bool:
-    """Return whether the first rows of a read are few, of no order, and the first that come."""
-    is_simple = read.where is None and not pushed.limit.order and takes_as_is(read)
-    return is_simple and pushed.limit.rows <= _MOST_LIMITED
+def limited_on_driver(read: ReadPlan, pushed: PushedLimit) -> Iterable[pa.RecordBatch] | None:
+    """Return the first rows of a read; None if tasks have to find them.
+
+    The driver takes a few, either the first that come, or those of the lowest or greatest keys.
+    """
+    if pushed.limit.rows > _MOST_LIMITED or not takes_as_is(read):
+        return None
+    limited, vnodes = LimitedPlan(read, pushed.limit), (range(read.vnode_count),)
+    if pushed.limit.order:
+        rows = limited.first_by_key(vnodes)
+        return None if rows is None else [rows]
+    return limited.read(vnodes) if read.where is None else None
 
 
 def _with_columns(plan: ReadPlan, query: ParsedQuery, *, is_target: bool) -> ReadPlan:

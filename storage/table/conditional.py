@@ -33,6 +33,12 @@ from .scan import Bounds, Scan, matching_rows
 from .secondary import IndexMatches, TableIndexes
 
 _POINTS_AT_ONCE = 4096
+# The first rows in key order are sought if that reads at most so many bytes, and such a share of
+# the entries: reading all is quicker by row. If too few match, so many times as many are sought,
+# as long as these are few, and not all of so many failed to match.
+_MOST_FIRST_BYTES = 32 << 20
+_FIRST_SHARE = 0.25
+_MORE_FIRST, _MOST_SOUGHT, _MOST_MISSES = 32, 10_000, 100
 
 
 class ReadableTable(Protocol):
@@ -68,6 +74,17 @@ class ReadableTable(Protocol):
 
     def bytes_in(self, ranges: Sequence[Bounds]) -> int:
         """Return about how many stored bytes are in some ascending ranges of full keys."""
+
+    def first_rows(
+        self,
+        columns: Sequence[Column],
+        ranges: Sequence[Bounds],
+        count: int,
+        most: int,
+        *,
+        descending: bool,
+    ) -> pa.RecordBatch | None:
+        """Return the first rows of some ascending ranges of full keys, by their primary keys."""
 
     def scan_of(
         self,
@@ -176,6 +193,57 @@ def read_in_order(
     if where is not None:
         return matching_rows(batches, where, names)
     return (batch.select(names) for batch in batches)
+
+
+def first_in_order(
+    table: ReadableTable,
+    where: Predicate | None,
+    reading: Reading,
+    count: int,
+    *,
+    descending: bool,
+) -> pa.RecordBatch | None:
+    """Return the first rows of `read_in_order`, in its order; None if that takes much to read.
+
+    Of a condition that few rows match, much has to be read to find them.
+    """
+    names = [column.name for column in reading.columns]
+    if where is not None:
+        columns = _with_columns_of(table.encoding, where, reading.columns)
+        reading = replace(reading, columns=columns)
+    ranges = _ranges_to_seek(table, where, reading)
+    a_row = table.stored_bytes // max(table.stored_rows, 1) + 1
+    most = min(_MOST_FIRST_BYTES // a_row, int(table.stored_rows * _FIRST_SHARE))
+    asked = count
+    while ranges is not None:
+        rows = table.first_rows(reading.columns, ranges, asked, most, descending=descending)
+        if rows is None:
+            return None
+        matches = rows if where is None else rows.filter(where.mask(rows))
+        if matches.num_rows >= count or rows.num_rows < asked:
+            return matches.slice(0, count).select(names)
+        is_hopeless = not matches.num_rows and asked > _MOST_MISSES
+        asked *= _MORE_FIRST
+        if is_hopeless or asked > _MOST_SOUGHT:
+            return None
+    return None
+
+
+def _ranges_to_seek(
+    table: ReadableTable, where: Predicate | None, reading: Reading
+) -> Sequence[Bounds] | None:
+    """Return the ranges, few of each vnode, that hold the rows of a read; None if keys are known.
+
+    None also if all rows are hardly more.
+    """
+    if where is None:
+        return ranges_in(table.encoding, single_vnodes(reading.groups), reading.keys)
+    if _matches(table, where, reading) is not None:
+        return None
+    pruned = _pruned(table, where, reading)
+    if pruned is None:
+        return ranges_in(table.encoding, single_vnodes(reading.groups), reading.keys)
+    return None if len(pruned.points) else pruned.ranges
 
 
 def read_range(table: ReadableTable, reading: Reading) -> Iterator[pa.RecordBatch]:

@@ -90,7 +90,7 @@ class PrefixReader:
         if most is None:
             return self._read(ranges, None, from_end=False).rows
         counts = np.full(len(ranges), most, np.int64)
-        return self._first_per_range(ranges, np.arange(len(ranges)), counts, from_end=False)[1]
+        return self.edges(ranges, counts, from_end=False)[1]
 
     def first_per_prefix(self, prefixes: Bytes, counts: Positions) -> tuple[Positions, Block]:
         """Return what `prefix_scan` does, but at most the first ``counts[i]`` rows of prefix i."""
@@ -125,6 +125,15 @@ class PrefixReader:
         lows = pc.if_else(pa.array(is_first), groups, before) if len(ends) else ends
         ranges = KeyRanges(lows, ends, np.ones(len(ends), np.bool_))
         return self._first_per_range(ranges, order, counts, from_end=True)
+
+    def edges(
+        self, ranges: KeyRanges, counts: Positions, *, from_end: bool
+    ) -> tuple[Positions, Block]:
+        """Return (indices, rows): the first ``counts[i]`` visible rows of range i, or the last.
+
+        They come range by range, in key order; ``indices`` (int64, ascending) name the ranges.
+        """
+        return self._first_per_range(ranges, np.arange(len(ranges)), counts, from_end=from_end)
 
     def _first_per_range(
         self, ranges: KeyRanges, order: Positions, counts: Positions, *, from_end: bool

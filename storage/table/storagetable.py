@@ -25,10 +25,12 @@ from ..log.table_definition import TableDefinition
 from ..predicate.predicate import Predicate
 from ..schema.schema import EVERY_KEY, Column, KeyRange
 from ..segment.block import Block
+from ..segment.search import KeyRanges
 from . import conditional
 from .columnnames import readable_columns, visible_names
 from .conditional import Reading
 from .encoding import Encoding
+from .first_rows import first_rows
 from .header import EXPIRY
 from .lookup import Lookup
 from .pointget import ColumnGets, point_get
@@ -352,6 +354,47 @@ class StorageTable:
         """Yield what `scan` does, in the order of the primary key across all vnodes."""
         reading = Reading(self.columns(columns), self._groups(vnodes), keys, newest)
         yield from conditional.read_in_order(self, where, reading, descending=descending)
+
+    def first_in_order(
+        self,
+        count: int,
+        columns: Sequence[str] | None = None,
+        *,
+        vnodes: Sequence[range] | None = None,
+        descending: bool = False,
+        where: Predicate | None = None,
+    ) -> pa.RecordBatch | None:
+        """Return the first ``count`` rows of `scan_in_order`, without reading the others.
+
+        None if that takes much to read, as where few rows match ``where``.
+        """
+        reading = Reading(self.columns(columns), self._groups(vnodes))
+        return conditional.first_in_order(self, where, reading, count, descending=descending)
+
+    def first_rows(
+        self,
+        columns: Sequence[Column],
+        ranges: Sequence[Bounds],
+        count: int,
+        most: int,
+        *,
+        descending: bool,
+    ) -> pa.RecordBatch | None:
+        """Return the first rows of some ascending ranges of full keys, by their primary keys.
+
+        None if more than ``most`` rows have to be read.
+        """
+        lows, highs = zip(*ranges, strict=True) if ranges else ((), ())
+        if None in highs:
+            return None
+        key_ranges = KeyRanges(
+            pa.array(lows, pa.large_binary()),
+            pa.array(highs, pa.large_binary()),
+            np.ones(len(ranges), np.bool_),
+        )
+        reader = self._prefix_reader
+        rows = first_rows(reader, key_ranges, count, most, descending=descending)
+        return None if rows is None else self._decode(Piece((rows,), None), columns)
 
     def scan_ranges(
         self, columns: Sequence[str] | None, ranges: Sequence[KeyRange]

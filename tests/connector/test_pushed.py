@@ -16,6 +16,7 @@ import relstate
 from relstate.connector.sql import planned_query
 from relstate.connector.sql.query_reader import QueryReader
 from relstate.storage import Store
+from relstate.storage.table import conditional
 from support.examples import Seeds
 from support.spark import interpreted
 from support.stores import unsynced, upsert
@@ -189,6 +190,7 @@ def answer(rows: Any) -> list[str]:
 def in_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no table be small."""
     monkeypatch.setattr(planned_query, "DRIVER_BYTES", -1)
+    monkeypatch.setattr(conditional, "_FIRST_SHARE", 1e6)
 
 
 @pytest.mark.timeout(300)
@@ -372,6 +374,9 @@ def test_a_limit_gives_the_first_rows(spark: SparkSession, filled: Database, see
         ("SELECT k FROM plain WHERE r = 1 LIMIT 7 OFFSET 2", "LIMIT 9", 1),
         ("SELECT k FROM plain ORDER BY t DESC, d LIMIT 7", "ORDER BY t DESC, d LIMIT 7", 1),
         ("SELECT k FROM plain ORDER BY t NULLS LAST LIMIT 7", "ORDER BY t NULLS LAST LIMIT 7", 1),
+        ("SELECT k, t FROM plain ORDER BY k DESC LIMIT 7", "ORDER BY k DESC LIMIT 7", 0),
+        ("SELECT k FROM plain WHERE k > 9 ORDER BY k LIMIT 7", "ORDER BY k LIMIT 7", 0),
+        ("SELECT k FROM plain WHERE r = 77 ORDER BY k LIMIT 7", "ORDER BY k LIMIT 7", 0),
         ("SELECT k, r + 1 AS t FROM plain ORDER BY t LIMIT 7", None, 1),
         ("SELECT k FROM plain ORDER BY r + 1 LIMIT 7", None, 1),
         ("SELECT explode(array(k, k)) FROM plain LIMIT 7", None, 1),

@@ -21,6 +21,8 @@ from relstate.storage import (
     limited_plan,
 )
 from relstate.storage.limited_plan import sorted_first
+from relstate.storage.table import conditional
+from relstate.storage.table.prefixes import PrefixReader
 from support.examples import Seeds
 from support.stores import upsert
 
@@ -102,6 +104,121 @@ def test_the_first_rows_of_an_order_are_there(
         limited = rows_of(travelled, chance.choice([1, 3]))
 
         assert first_of(limited, limit) == first_of(everything, limit), seed
+
+
+@pytest.fixture
+def keyed(store: Store, monkeypatch: pytest.MonkeyPatch) -> ReadPlan:
+    """A table with the key (a DESC NULLS LAST, b), written in three files, some rows deleted."""
+    monkeypatch.setattr(conditional, "_FIRST_SHARE", 1e6)
+    monkeypatch.setattr(conditional, "_MOST_MISSES", 1000)
+    store.create_table(
+        "t",
+        "a INT, b STRING, v INT",
+        primary_key=["a desc", "b"],
+        distribution_key=["b"],
+        nullable_key=True,
+    )
+    keys = [(a, f"b{b}" * (b % 3 * 200 + 1)) for a in (None, *range(30)) for b in range(20)]
+    for part in range(3):
+        rows = [(*key, part) for key in keys[part * 150 : part * 150 + 320]]
+        upsert(store, "t", rows, [(*key, 0) for key in keys[part::29] if part])
+    return store.read_plan("t")
+
+
+def firsts(plan: ReadPlan, limit: RowLimit, where: str | None) -> list[object] | None:
+    """Return the values of a in the first rows by the key; None if they are not sought."""
+    plan = plan if where is None else plan.filtered(where)
+    rows = LimitedPlan(plan, limit).first_by_key((range(plan.vnode_count),))
+    return None if rows is None else rows.column("a").to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("where", "matches"),
+    [
+        (None, lambda row: True),
+        ("a > 7", lambda row: row[0] is not None and row[0] > 7),
+        ("a BETWEEN 3 AND 5 AND v > 0", lambda row: row[0] in (3, 4, 5) and row[2] > 0),
+        ("v = 1", lambda row: row[2] == 1),
+    ],
+)
+@pytest.mark.parametrize("count", [7, 90, 2000])
+@pytest.mark.parametrize("descending", [False, True])
+def test_the_first_rows_by_key_are_sought(
+    keyed: ReadPlan, where: str | None, matches: Any, count: int, descending: bool
+) -> None:
+    """They are the first of all that match, in order, whatever hides, deletes or rejects rows."""
+    order = (
+        SortColumn("a", not descending, descending),
+        SortColumn("b", descending, not descending),
+    )
+    limit = RowLimit(keyed.definition.schema, count, order)
+    everything = sorted(
+        filter(matches, rows_of(keyed, 1)),
+        key=lambda row: (row[0] is None, -row[0] if row[0] is not None else 0, row[1]),
+        reverse=descending,
+    )
+    plan = keyed if where is None else keyed.filtered(where)
+    found = LimitedPlan(plan, limit).first_by_key((range(plan.vnode_count),))
+
+    assert found is not None
+    assert [tuple(row.values()) for row in found.to_pylist()] == everything[:count]
+
+
+@pytest.mark.parametrize(
+    ("order", "is_sought"),
+    [
+        ([("a", True, False)], True),
+        ([("a", False, True)], True),
+        ([("a", True, False), ("b", False, True), ("v", True, True)], True),
+        ([("a", True, True)], False),
+        ([("a", False, False)], False),
+        ([("a", True, False), ("b", True, False)], False),
+        ([("b", False, True)], False),
+        ([("v", False, True)], False),
+        ([], False),
+    ],
+)
+def test_only_an_order_of_the_key_is_sought(
+    keyed: ReadPlan, order: list[tuple[str, bool, bool]], is_sought: bool
+) -> None:
+    """Forwards or backwards, with its NULLs where the key has them."""
+    columns = tuple(SortColumn(*column) for column in order)
+    limit = RowLimit(keyed.definition.schema, 3, columns)
+
+    assert (firsts(keyed, limit, None) is not None) == is_sought
+
+
+def test_rows_are_not_sought_where_reading_all_is_quicker(
+    keyed: ReadPlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Because many would be read, or hardly one matches."""
+    limit = RowLimit(keyed.definition.schema, 200, (SortColumn("a", True, False),))
+
+    assert firsts(keyed, limit, "v = 77") is not None
+    assert firsts(keyed, limit, None) is not None
+    monkeypatch.setattr(conditional, "_MOST_MISSES", 100)
+    assert firsts(keyed, limit, "v = 77") is None
+    monkeypatch.setattr(conditional, "_FIRST_SHARE", 0.25)
+    assert firsts(keyed, limit, None) is None
+
+
+def test_few_rows_are_read_for_the_first_by_key(
+    keyed: ReadPlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some of each vnode, not all."""
+    read = []
+    edges = PrefixReader.edges
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        owners, rows = edges(*arguments, **options)
+        read.append(len(rows))
+        return owners, rows
+
+    monkeypatch.setattr(PrefixReader, "edges", counted)
+    limit = RowLimit(keyed.definition.schema, 2, (SortColumn("a", True, False),))
+
+    assert firsts(keyed, limit, None) == [29, 29]
+    assert sum(read) <= 2 * 20
 
 
 def batches(plan: ReadPlan, size: int) -> Iterator[pa.RecordBatch]:
