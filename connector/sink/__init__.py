@@ -1,5 +1,4 @@
-"""Writing tables through Spark: batch and streaming sinks, and the writer for foreachBatch."""
+"""Writing tables through Spark: batch and streaming sinks, and the writer for foreachBatch.
 
-from .foreach import ForeachBatchWriter
-
-__all__ = ["ForeachBatchWriter"]
+It imports nothing: tasks import single modules, and none of what only the driver needs.
+"""

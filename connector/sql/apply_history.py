@@ -24,7 +24,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from relstate.connector.failure import unwrap_errors
 from relstate.connector.local_rows import known_rows, table_of
 from relstate.connector.options import storage_options
-from relstate.connector.sink import ForeachBatchWriter
+from relstate.connector.sink.foreach import ForeachBatchWriter
 from relstate.connector.sink.shuffle import adaptively
 from relstate.connector.sink.write_plan import plan_batch
 from relstate.connector.syntax.tokens import quoted

@@ -22,7 +22,7 @@ from relstate.connector.commits import COMMIT_SCHEMA, commit_rows
 from relstate.connector.duration import parse_interval
 from relstate.connector.figures.metrics import metric_values, store_metrics
 from relstate.connector.s3a_options import s3a_options
-from relstate.connector.sink import ForeachBatchWriter
+from relstate.connector.sink.foreach import ForeachBatchWriter
 from relstate.connector.source.interpreter import use_driver_python
 from relstate.connector.syntax.parameters import Arguments, bind_arguments
 from relstate.connector.views.listener import ViewStreamListener

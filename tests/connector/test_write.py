@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.types import LongType, StringType, StructType
 
-from relstate.connector.sink import ForeachBatchWriter
+from relstate.connector.sink.foreach import ForeachBatchWriter
 from relstate.connector.sink.write_plan import plan_batch
 from relstate.storage import Store, errors
 from relstate.storage.errors import DependentViewsError

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -155,12 +153,3 @@ def test_all_operators_are_frozen() -> None:
         "group_recompute", "window_recompute", "one_row", "generate", "window", "temporal_filter",
         "broadcast_join", "session_recompute", "shared", "asof_join",
     }  # fmt: skip
-
-
-def test_a_task_does_not_load_the_parser() -> None:
-    """Every new Python worker of Spark imports what a task needs: sqlglot is not part of it."""
-    program = "import sys, relstate.connector.views.task; sys.exit('sqlglot' in sys.modules)"
-
-    run = subprocess.run([sys.executable, "-P", "-c", program], check=False)
-
-    assert run.returncode == 0
