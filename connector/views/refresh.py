@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Set
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from relstate.connector.failure import describe_error
 from relstate.storage import (
@@ -48,14 +48,34 @@ class Refreshed:
 
     ``epoch``: the store's with it; ``reflects``: of the tables that the views reflect now;
     ``views``: those that moved; ``rows``: how many changes they took in. ``local``: those of the
-    views that were computed in this process, without a job of Spark.
+    views that were computed in this process, without a job of Spark. ``seconds``: of each phase.
     """
 
     epoch: int
     reflects: int
     views: tuple[str, ...]
     rows: int
-    local: tuple[str, ...] = ()
+    local: tuple[str, ...]
+    seconds: Phases
+
+
+@dataclass(slots=True)
+class Phases:
+    """The seconds of a refresh by phase.
+
+    ``planning``: finding what changed, and what has to be computed; ``execution``: reading changes
+    and writing rows, by jobs or in this process; ``commit``: making that durable and visible, and
+    merges of files that are due then.
+    """
+
+    planning: float = 0.0
+    execution: float = 0.0
+    commit: float = 0.0
+
+    @property
+    def milliseconds(self) -> dict[str, int]:
+        """The phases by name, in whole milliseconds."""
+        return {name: round(seconds * 1000) for name, seconds in asdict(self).items()}
 
 
 class Round:
@@ -76,6 +96,7 @@ class Round:
         self._planning: dict[int, float] = {}
         self._readings: dict[int, ClockReading] = {}
         self._outputs: dict[int, JobOutput] = {}
+        self._phases = Phases()
         self._failed: set[int] = set()
         self._failures: list[Exception] = []
 
@@ -86,20 +107,25 @@ class Round:
         TableNotFoundError if one was dropped; the error of a view that could not be computed, when
         all others are committed.
         """
+        monotonic = self._environment.monotonic
         for level in levels(self._state, self._views):
             jobs = [job for view_id in level if (job := self._planned_job(view_id)) is not None]
+            started = monotonic()
             for job, result in zip(jobs, self._runner.run_all(jobs), strict=True):
                 if isinstance(result, Exception):
                     self._fail(job.view_id, result)
                 else:
                     self._outputs[job.view_id] = result
+            self._phases.execution += monotonic() - started
+        started = monotonic()
         epoch = self._commit()
+        self._phases.commit = monotonic() - started
         if self._failures:
             raise self._failures[0]
         rows = sum(output.rows for output in self._outputs.values())
         views = self._names(self._outputs)
         local = self._names(i for i, output in self._outputs.items() if output.is_local)
-        return Refreshed(epoch, self._state.epoch, views, rows, local)
+        return Refreshed(epoch, self._state.epoch, views, rows, local, self._phases)
 
     def _names(self, view_ids: Iterable[int]) -> tuple[str, ...]:
         visible = (i for i in view_ids if not is_replacement(self._state, i))
@@ -163,6 +189,7 @@ class Round:
         started = self._environment.monotonic()
         job = self._job(view_id)
         self._planning[view_id] = self._environment.monotonic() - started
+        self._phases.planning += self._planning[view_id]
         return job
 
     def _job(self, view_id: int) -> ViewJob | None:

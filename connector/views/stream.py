@@ -221,6 +221,7 @@ class ViewStream:
                     "timestamp": iso_time(now),
                     "batchId": self._batch,
                     "batchDuration": round((self._environment.monotonic() - started) * 1000),
+                    "durationMs": done.seconds.milliseconds,
                     "numInputRows": done.rows,
                     "epoch": done.epoch,
                     "reflects": done.reflects,

@@ -111,6 +111,9 @@ def test_name_status_progress_and_end(db: Database, stream: ViewStream) -> None:
     assert (earlier["reflects"], earlier["epoch"]) == (first, first + 1)
     assert earlier["views"] == ["sums"]
     assert earlier["numInputRows"] >= 2
+    assert earlier["durationMs"].keys() == {"planning", "execution", "commit"}
+    assert earlier["durationMs"]["execution"] > 0
+    assert sum(earlier["durationMs"].values()) <= earlier["batchDuration"] + 2
     assert (earlier["id"], earlier["name"]) == (stream.id, "follow")
     wait_until(lambda: stream.status["message"] == "Waiting for data to arrive")
     wait_until(lambda: not stream.status["isTriggerActive"])
