@@ -17,8 +17,12 @@ CLOCK_FUNCTIONS: dict[str, types.DataType | None] = {
     "localtimestamp": types.TimestampNtz(),
     "current_date": types.Date(),
     "curdate": types.Date(),
+    "unix_timestamp": types.BigInt(),
 }
-"""The functions that give the present time, and what it is cast to; None for a TIMESTAMP."""
+"""The functions that give the present time when they have no argument, and what it is cast to.
+
+None for a TIMESTAMP.
+"""
 
 _NAMES = (TokenType.CURRENT_DATE, TokenType.CURRENT_TIMESTAMP)
 _TEXTS = (TokenType.STRING, TokenType.IDENTIFIER)

@@ -111,7 +111,7 @@ def _run_part(
 ) -> tuple[_Part, JobOutput]:
     """Run the next part, or all that remains if that part alone fails."""
     plan = runner.plan_of(state, view_id)
-    part = _next_part(runner.store, plan, start, position, PART_ROWS)
+    part = _next_part(runner.store, plan, start, position, plan.rows_of_part(PART_ROWS))
     try:
         return part, runner.run(runner.job(state, view_id, part.reads, reading))
     except LASTING_ERRORS:
@@ -142,8 +142,8 @@ def backfill_parts(
     runner: JobRunner, state: StoreState, view_id: int, *, at_once: bool = False
 ) -> Iterator[tuple[SourceRead, ...]]:
     """Yield the parts that would populate a view again, as of the epochs of its progress."""
-    rows = sys.maxsize if at_once else PART_ROWS
     plan, start = runner.plan_of(state, view_id), _Start.of(state.views[view_id].progress)
+    rows = sys.maxsize if at_once else plan.rows_of_part(PART_ROWS)
     position = _first_position(runner.store, plan, start)
     while not position.is_end:
         part = _next_part(runner.store, plan, start, position, rows)

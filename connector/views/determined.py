@@ -105,7 +105,7 @@ def determined_fields(node: Node) -> Determined | None:
         case Filter():
             return known[0] if known[0].has_value(node.condition) else None
         case TemporalFilter():
-            return known[0] if known[0].has([node.moment]) else None
+            return _temporal_filter(node, *known)
         case Generate():
             return _generate(node, *known)
         case Aggregate() | GroupRecompute():
@@ -126,6 +126,13 @@ def _is_blind_to_order(column: Tree) -> bool:
     if not isinstance(function, exp.Func) or name_of(function) not in _BLIND_TO_ORDER:
         return False
     return next(function.iter_expressions()) is column
+
+
+def _temporal_filter(node: TemporalFilter, child: Determined) -> Determined | None:
+    is_known = child.has([node.moment])
+    if node.flag is None:
+        return child if is_known else None
+    return child.with_exact([node.flag]) if is_known else child
 
 
 def _union(inputs: Sequence[Determined]) -> Determined:

@@ -130,7 +130,7 @@ class JobRunner:
         Large change sets are processed in parts to bound the memory of tasks; each part reads the
         state that the previous ones wrote. LostMessageError, what executors and expressions raise.
         """
-        count = -(-job.rows // PART_ROWS)
+        count = -(-job.rows // job.plan.rows_of_part(PART_ROWS))
         if count > 1:
             try:
                 *_, (_, output) = self.run_parts(job, (job.part(n, count) for n in range(count)))

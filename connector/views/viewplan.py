@@ -18,13 +18,16 @@ from relstate.vnode import VnodeMapping
 from .executor.executor import StateTableSpec
 from .operators import ExecutorType, PlanError, executors_of, plan_from_json
 from .plan.broadcast_join import BroadcastJoin
-from .plan.generate import Source
+from .plan.generate import Generate, Source
 from .plan.materialize import Materialize
 from .plan.node import Names, Node, walk
 from .plan.recompute import KeyedRecompute
 from .plan.shared import Shared
 from .plan.stateless import Scan
 from .plan.temporal import TemporalFilter
+
+# So many rows may an operator make of each row before a part has fewer of them.
+_FEW_ROWS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,15 @@ class ViewPlan:
                 operators.append(operator)
                 tables += len(operator.tables)
         return tuple(operators)
+
+    def rows_of_part(self, most: int) -> int:
+        """Return of how many stored rows a part may be; ``most``: as a rule.
+
+        They are fewer if an operator makes more than 64 rows of each, as many grouping sets do: so
+        a part has no more rows than with 64.
+        """
+        counts = [node.row_count for node in walk(self.root) if isinstance(node, Generate)]
+        return max(1, most * _FEW_ROWS // max([_FEW_ROWS, *counts]))
 
     @cached_property
     def temporal_filters(self) -> tuple[TemporalFilter, ...]:

@@ -1,5 +1,7 @@
 """The temporal filter: rows enter and leave as the bounds of their moments move with the clock.
 
+With a flag all rows are in the output, and one whose moment a bound moves over is replaced.
+
 A changed row says itself whether it passed before the epoch and passes after it: its moment is
 compared with the bounds then and now. Of the rows that did not change, those that come or go are
 the ranges of moments that the bounds have moved over, and the state is in the order of moments. A
@@ -43,6 +45,7 @@ class TemporalFilterExecutor(Executor[TemporalFilter]):
         self._keys = RowKeys(node.child.fields, _state_order(node))
         self._names = [field.name for field in _state_fields(node)]
         self._schema = chunk_schema(node.fields)
+        self._row_schema = chunk_schema(node.child.fields).remove(0)
 
     @classmethod
     def tables(cls, node: TemporalFilter) -> tuple[StateTableSpec, ...]:
@@ -59,13 +62,50 @@ class TemporalFilterExecutor(Executor[TemporalFilter]):
         stored = self._unchanged(self._stored_rows(before, after), changes)
         stored_moments = _moments(stored, self.node.moment)
         passed, passes = _passing(stored_moments, before), _passing(stored_moments, after)
-        rows = pa.concat_batches([changes.rows, stored])
-        is_moved = np.where(changes.inserts, _passing(moments, after), _passing(moments, before))
-        is_emitted = np.append(is_moved, passed != passes)
+        is_passing = np.where(changes.inserts, _passing(moments, after), _passing(moments, before))
         self._write(changes, moments, stored.filter(pa.array(stored_moments < after.kept)))
         self._find_next(moments[changes.inserts], after)
+        if self.node.flag is not None:
+            is_flipped = passed != passes
+            flipped = stored.filter(pa.array(is_flipped))
+            return self._flagged(chunk, changes, is_passing, flipped, passes[is_flipped])
+        rows = pa.concat_batches([changes.rows, stored])
+        is_emitted = np.append(is_passing, passed != passes)
         inserts = np.append(changes.inserts, passes)[is_emitted]
         return make_chunk(self._schema, rows.filter(pa.array(is_emitted)), inserts)
+
+    def _flagged(
+        self,
+        chunk: pa.RecordBatch,
+        changes: Changes,
+        is_passing: Mask,
+        flipped: pa.RecordBatch,
+        passes: Mask,
+    ) -> pa.RecordBatch:
+        """Return all changed rows with their flags, and stored rows with their old and new flags.
+
+        ``is_passing``: of the changed rows that have a moment. ``passes``: of the flipped rows.
+        """
+        without = chunk.filter(pc.is_null(chunk.column(self.node.moment)))
+        names = list(self.node.child.names)
+        rows = pa.concat_batches([changes.rows, without.select(names), flipped, flipped])
+        flags = pa.concat_arrays(
+            [
+                pa.array(is_passing),
+                pa.nulls(without.num_rows, pa.bool_()),
+                pa.array(~passes),
+                pa.array(passes),
+            ]
+        )
+        inserts = np.concatenate(
+            [
+                changes.inserts,
+                insert_mask(without),
+                np.zeros(len(passes), np.bool_),
+                np.ones(len(passes), np.bool_),
+            ]
+        )
+        return make_chunk(self._schema, rows.append_column(self.node.flag, flags), inserts)
 
     def _changes(self, chunk: pa.RecordBatch) -> Changes:
         """Return the changed rows that have a moment."""
@@ -77,7 +117,7 @@ class TemporalFilterExecutor(Executor[TemporalFilter]):
     def _stored_rows(self, before: MomentRange, after: MomentRange) -> pa.RecordBatch:
         """Return the rows of the state that a bound has moved over, and perhaps others."""
         (state,) = self.states
-        schema = self._schema.remove(0)
+        schema = self._row_schema
         rows = [pa.RecordBatch.from_pylist([], schema)]
         ranges = [] if state.is_empty else _ranges_between(before, after)
         lows = pa.array([start for start, _ in ranges], pa.int64())

@@ -117,6 +117,13 @@ class Generate(Unary):
         return (*(by_name[name] for name in self.passed), *self.outputs)
 
     @property
+    def row_count(self) -> int:
+        """The number of rows that it makes of each row if its argument lists structs; else 1."""
+        text = self.arguments[0].text.upper()
+        is_list = self.function is Generator.ELEMENTS and text.startswith("ARRAY(")
+        return max(1, text.count("NAMED_STRUCT(")) if is_list else 1
+
+    @property
     def key(self) -> Names:
         """The child's key and the position."""
         return (*self.child.key, *(() if self.position is None else (self.position,)))

@@ -1,7 +1,8 @@
 """The temporal filter: rows whose moment is between bounds that follow the clock.
 
 ``WHERE ts > now() - INTERVAL 1 HOUR`` is a filter whose rows come and go as time passes. The moment
-of a row never changes; the bounds do, from refresh to refresh.
+of a row never changes; the bounds do, from refresh to refresh. With a flag it passes all rows on,
+each with a field that is true while its moment is between the bounds.
 
 Does not know: how it is maintained (executor), or what time it is (clock).
 """
@@ -81,7 +82,8 @@ class TemporalFilter(Unary):
 
     ``moment``: a BIGINT field of the child; a row for which it is NULL never passes.
     ``unit``: the microseconds by which one moment is after the one before it. ``step``: set where
-    the filter is run, which is one refresh.
+    the filter is run, which is one refresh. ``flag``: None, or the BOOLEAN field that says of every
+    row whether it passes, NULL if its moment is; then all rows are in the result.
     """
 
     operator = "temporal_filter"
@@ -92,11 +94,13 @@ class TemporalFilter(Unary):
     unit: int
     _: KW_ONLY
     step: ClockStep | None = None
+    flag: str | None = None
 
     @property
     def fields(self) -> tuple[types.Field, ...]:
-        """As the child."""
-        return self.child.fields
+        """As the child, and the flag."""
+        flag = () if self.flag is None else (types.Field(self.flag, types.Boolean()),)
+        return (*self.child.fields, *flag)
 
     @property
     def distribution(self) -> Names | None:
@@ -113,7 +117,7 @@ class TemporalFilter(Unary):
     def is_append_only(self) -> bool:
         """Whether rows come to the child alone, and only come to pass."""
         never_leaves = self.low is None and self.high is not None and not self.high.margin
-        return never_leaves and self.child.is_append_only
+        return self.flag is None and never_leaves and self.child.is_append_only
 
     @property
     def bounds(self) -> tuple[ClockBound, ...]:
@@ -121,16 +125,25 @@ class TemporalFilter(Unary):
         return tuple(bound for bound in (self.low, self.high) if bound is not None)
 
     def prune(self, read: Set[str], fields_of: FieldsOf) -> Node:
-        """Return the filter over what is read by it or above it."""
+        """Return the filter over what is read by it or above it; the child if no flag is read."""
+        if self.flag is not None and self.flag not in read:
+            return self.child.prune(read, fields_of)
         needed = {*read, *self.key, self.moment} & set(self.child.names)
         return replace(self, child=self.child.prune(needed, fields_of))
 
     @property
     def explain_line(self) -> str:
-        """``TemporalFilter moment >= … AND moment < …, time costs the rows that come or go``."""
+        """``TemporalFilter moment >= … AND moment < …, time costs the rows that come or go``.
+
+        With a flag: ``TemporalFilter flag is moment >= …, time costs the rows whose flag changes``.
+        """
         low = [] if self.low is None else [f"{self.moment} >= {self.low.text}"]
         high = [] if self.high is None else [f"{self.moment} < {self.high.text}"]
         condition = " AND ".join(low + high)
+        if self.flag is not None:
+            return (
+                f"TemporalFilter {self.flag} is {condition}, time costs the rows whose flag changes"
+            )
         return f"TemporalFilter {condition}, time costs the rows that come or go"
 
     def to_json(self) -> dict[str, Any]:
@@ -143,6 +156,7 @@ class TemporalFilter(Unary):
             "low": low,
             "high": high,
             "unit": self.unit,
+            **({} if self.flag is None else {"flag": self.flag}),
         }
 
     @classmethod
@@ -153,7 +167,8 @@ class TemporalFilter(Unary):
             for name in ("low", "high")
         )
         unit = read_number(value["unit"], DAY)
-        return cls(read(value["child"]), read_text(value["moment"]), low, high, unit)
+        flag = read_text(value["flag"]) if "flag" in value else None
+        return cls(read(value["child"]), read_text(value["moment"]), low, high, unit, flag=flag)
 
     def check(self) -> None:
         """ValueError, too, if it has no bound, or its moment is not a BIGINT of the input."""

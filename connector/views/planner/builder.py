@@ -30,10 +30,11 @@ from ..plan.node import Names, Node, Order
 from ..plan.stateless import Filter, Output, Project
 from ..plan.topn import UNBOUNDED, Ranking, TopN
 from .analysis import Analysis
+from .clock_comparisons import has_clock
 from .clock_conditions import filter_by_clock, split_condition
+from .clock_flags import attach_flags
 from .expressions import SUBQUERY_CALL, unsupported_error
 from .rank_bound import apply_rank_bound
-from .temporal import has_clock
 
 # Words that Spark does not read as a column name without quotes.
 _RESERVED = """
@@ -184,14 +185,19 @@ class Builder:
             if has_subquery_call(condition):
                 node, residual = self.attach_condition(node, condition)
                 node = _filter(node, [] if residual is None else [residual])
-        return filter_by_clock(self.analysis, self.compute, node, timed)
+        return filter_by_clock(self.analysis, self.compute, self.namer.unique_name, node, timed)
 
     def compute(
         self, node: Node, expressions: Sequence[Tree], titles: Sequence[str | None] = ()
     ) -> tuple[Node, tuple[str, ...]]:
-        """Return an operator with the expressions as fields, and the names of these fields."""
+        """Return an operator with the expressions as fields, and the names of these fields.
+
+        Subqueries in them become joins, comparisons with the present time fields that follow it.
+        """
         if any(map(has_subquery_call, expressions)):
             node, expressions = self.attach_values(node, expressions)
+        if any(map(has_clock, expressions)):
+            node, expressions = self._attach_flags(node, expressions)
         names = titles or [None] * len(expressions)
         field_names: dict[str, str] = {}
         new_fields: list[tuple[str, str]] = []
@@ -205,6 +211,25 @@ class Builder:
                     new_fields.append((field_names[key], text_of(expression)))
         fields = tuple(field_names[comparable_text(expression)] for expression in expressions)
         return (self._project(node, new_fields) if new_fields else node), fields
+
+    def attach_flags(self, node: Node, conditions: Sequence[Tree]) -> tuple[Node, list[Tree]]:
+        """Return an operator with what it compares with the present time, conditions over that.
+
+        Comparisons of fields that it does not have stay as they are.
+        """
+        return self._attach_flags(node, conditions, is_partial=True)
+
+    def _attach_flags(
+        self, node: Node, expressions: Sequence[Tree], *, is_partial: bool = False
+    ) -> tuple[Node, list[Tree]]:
+        return attach_flags(
+            self.analysis,
+            self.compute,
+            self.namer.unique_name,
+            node,
+            expressions,
+            is_partial=is_partial,
+        )
 
     def with_constant(self, node: Node, title: str) -> tuple[Node, str]:
         """Return an operator with one more field, constant in all rows, and its name."""

@@ -189,10 +189,6 @@ def order_keys(
 ) -> list[tuple[Tree, bool, bool]]:
     """Return the sort keys of a query over fields, without constants."""
     clause = tree.args.get("order")
-    if clause is not None and any(select_column.call is not None for select_column in columns):
-        raise unsupported_error(
-            "ORDER BY beside a function that returns rows", "order in a query around it", clause
-        )
     keys: list[tuple[Tree, bool, bool]] = []
     for value, descending, nulls_first in () if clause is None else sort_keys(clause):
         if _is_all(value):

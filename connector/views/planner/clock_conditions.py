@@ -2,7 +2,8 @@
 
 Comparisons by AND are filters one after the other. Those below OR are taken apart into cases of
 which a row passes at most one at a time: each case is a chain of filters, and the result is the
-union of their rows, under the key that they had.
+union of their rows, under the key that they had. In any other condition, such as CASE, and where
+there are many cases, each comparison is a field that follows the clock (clock_flags).
 
 Promises: NULL is what it is to Spark: a condition that is NULL lets no row pass, nor does its NOT.
 Does not know: how a filter is maintained.
@@ -31,15 +32,10 @@ from relstate.storage import NEVER, types
 from ..plan.node import Node
 from ..plan.stateless import Filter, Output, Project, Union
 from .analysis import Analysis
+from .clock_comparisons import has_clock
+from .clock_flags import UniqueName, attach_flags, is_comparison, memberships, pair
 from .disjoint_terms import Combination, Term, disjoint_terms
-from .temporal import (
-    ComputeFields,
-    MomentBound,
-    clock_error,
-    compare_with_clock,
-    filter_moments,
-    has_clock,
-)
+from .temporal import ComputeFields, MomentBound, compare_with_clock, filter_moments
 
 _OPPOSITES: dict[type[Tree], type[Tree]] = {
     exp.GT: exp.LTE, exp.GTE: exp.LT, exp.LT: exp.GTE, exp.LTE: exp.GT, exp.EQ: exp.NEQ,
@@ -62,15 +58,19 @@ def split_condition(condition: Tree) -> list[Tree]:
 
 
 def filter_by_clock(
-    analysis: Analysis, compute: ComputeFields, node: Node, conditions: Sequence[Tree]
+    analysis: Analysis,
+    compute: ComputeFields,
+    unique_name: UniqueName,
+    node: Node,
+    conditions: Sequence[Tree],
 ) -> Node:
     """Return the rows for which conditions are true, as `split_condition` returned them."""
-    comparisons = [condition for condition in conditions if not isinstance(condition, exp.Or)]
+    comparisons = [condition for condition in conditions if is_comparison(condition)]
     node, bounds = compare_with_clock(analysis, compute, node, comparisons)
     node = filter_moments(node, [bound for parts in bounds for bound in parts])
     for condition in conditions:
-        if isinstance(condition, exp.Or):
-            node = _filter_any(analysis, compute, node, condition)
+        if not is_comparison(condition):
+            node = _filter_any(analysis, compute, unique_name, node, condition)
     return node
 
 
@@ -83,35 +83,36 @@ def _without_not(condition: Tree, *, is_negated: bool = False) -> Tree:
     match condition:
         case exp.Not():
             return _without_not(condition.this, is_negated=not is_negated)
-        case exp.Between():
-            return _without_not(_comparisons(condition), is_negated=is_negated)
+        case exp.Between() | exp.In():
+            return _without_not(memberships(condition), is_negated=is_negated)
+        case exp.NullSafeEQ() if not is_negated:
+            return pair(exp.EQ, condition.this, condition.expression)
         case exp.And() | exp.Or():
             parts = (condition.this, condition.expression)
             left, right = (_without_not(part, is_negated=is_negated) for part in parts)
-            return _pair(_OPPOSITES[kind] if is_negated else kind, left, right)
+            return pair(_OPPOSITES[kind] if is_negated else kind, left, right)
     if is_negated and kind not in _OPPOSITES:
         return exp.Not(this=as_operand(condition))
     kind = _OPPOSITES[kind] if is_negated else kind
     left, right = condition.this, condition.expression
     if kind is exp.NEQ:
-        return exp.Or(this=_pair(exp.LT, left, right), expression=_pair(exp.GT, left, right))
-    return _pair(kind, left, right) if is_negated else condition
+        return exp.Or(this=pair(exp.LT, left, right), expression=pair(exp.GT, left, right))
+    return pair(kind, left, right) if is_negated else condition
 
 
-def _comparisons(between: Tree) -> Tree:
-    value, low, high = between.this, between.args["low"], between.args["high"]
-    return exp.And(this=_pair(exp.GTE, value, low), expression=_pair(exp.LTE, value, high))
-
-
-def _pair(kind: type[Tree], left: Tree, right: Tree) -> Tree:
-    return kind(this=as_operand(left), expression=as_operand(right))
-
-
-def _filter_any(analysis: Analysis, compute: ComputeFields, node: Node, condition: Tree) -> Node:
-    """Return the rows for which an OR is true."""
+def _filter_any(
+    analysis: Analysis,
+    compute: ComputeFields,
+    unique_name: UniqueName,
+    node: Node,
+    condition: Tree,
+) -> Node:
+    """Return the rows for which a condition, not a comparison alone, is true."""
     leaves = list(_leaves(condition))
     plain = [leaf for leaf in leaves if not has_clock(leaf)]
     timed = [leaf for leaf in leaves if has_clock(leaf)]
+    if not all(map(is_comparison, timed)):
+        return _filter_by_flags(analysis, compute, unique_name, node, condition)
     computed, conditions = compute(node, plain, ["condition"] * len(plain))
     computed, bounds = compare_with_clock(analysis, compute, computed, timed)
     atoms: dict[str, Sequence[_Atom]] = {
@@ -121,9 +122,7 @@ def _filter_any(analysis: Analysis, compute: ComputeFields, node: Node, conditio
     cases: Iterator[Term[_Atom]] = disjoint_terms(_formula(condition, atoms))
     terms = list(islice(cases, _MOST_CASES + 1))
     if len(terms) > _MOST_CASES:
-        raise clock_error(
-            condition, f"it has more than {_MOST_CASES} cases: write queries of a UNION"
-        )
+        return _filter_by_flags(analysis, compute, unique_name, node, condition)
     # A join with a subquery adds fields to the key.
     names = {*node.names, *computed.key}
     outputs = tuple(
@@ -131,6 +130,14 @@ def _filter_any(analysis: Analysis, compute: ComputeFields, node: Node, conditio
     )
     inputs = tuple(Project(_filter_term(compute, computed, term), outputs) for term in terms)
     return Union(inputs, computed.key)
+
+
+def _filter_by_flags(
+    analysis: Analysis, compute: ComputeFields, unique_name: UniqueName, node: Node, condition: Tree
+) -> Node:
+    """Return the rows for which a condition is true, each of its comparisons a field."""
+    node, (condition,) = attach_flags(analysis, compute, unique_name, node, [condition])
+    return Filter(node, text_of(condition))
 
 
 def _leaves(condition: Tree) -> Iterator[Tree]:

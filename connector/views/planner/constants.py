@@ -91,12 +91,23 @@ def _is_longer(values: range, count: int) -> bool:
 
 
 def _integer(tree: Tree) -> int:
+    """Return the number that a sum, a difference or a product of whole numbers is."""
     tree = without_parentheses(tree)
-    is_negative = isinstance(tree, exp.Neg)
-    number = whole_number(tree.this if is_negative else tree)
-    if number is None:
-        raise unsupported_error("range() of an expression", "write whole numbers", tree)
-    return -number if is_negative else number
+    match tree:
+        case exp.Neg():
+            return -_integer(tree.this)
+        case exp.Cast() if tree.is_type(exp.DType.INT, exp.DType.BIGINT):
+            return _integer(tree.this)
+        case exp.Add():
+            return _integer(tree.this) + _integer(tree.expression)
+        case exp.Sub():
+            return _integer(tree.this) - _integer(tree.expression)
+        case exp.Mul():
+            return _integer(tree.this) * _integer(tree.expression)
+    whole = whole_number(tree)
+    if whole is None:
+        raise unsupported_error("range() of this expression", "write whole numbers", tree)
+    return whole
 
 
 def _elements(builder: Builder, array: str, title: str) -> tuple[Node, str]:

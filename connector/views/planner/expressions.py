@@ -31,7 +31,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-CLOCK_HINT = "compare the rows with it in WHERE or HAVING, as in ts > now() - INTERVAL 1 HOUR"
+CLOCK_HINT = "compare an expression of the row with it, as in ts > now() - INTERVAL 1 HOUR"
 _TIME_FUNCTIONS = _words("""
     current_time localtime current_timezone current_user user session_user current_catalog
     current_database current_schema current_path version
@@ -40,6 +40,26 @@ _RANDOM_FUNCTIONS = _words("""
     aes_encrypt rand randn random randstr uniform uuid shuffle monotonically_increasing_id
     spark_partition_id input_file_name input_file_block_start input_file_block_length sample
 """)
+_NEW_VALUES = "write a value into a column of the table when the row is inserted, or "
+_RANDOM_ADVICE = {
+    "rand": f"{_NEW_VALUES}hash the key, as in pmod(xxhash64(id), 1000) / 1000",
+    "uuid": f"{_NEW_VALUES}hash the key, as in sha2(CAST(id AS STRING), 256)",
+    "shuffle": "write array_sort(…), or order the elements by their hashes",
+    "monotonically_increasing_id": "write row_number() OVER (ORDER BY the key)",
+    "spark_partition_id": "write pmod(xxhash64(the key), n)",
+    "input_file": "write the name of the file into a column when its rows are inserted",
+    "aes_encrypt": "write the encrypted value into a column of the table",
+}
+"""What to write instead of a function, by the first letters of its name; as `rand` by default."""
+_TIME_ADVICE = {
+    "current_time": "CAST now() to TIME in the query over the view",
+    "localtime": "CAST now() to TIME in the query over the view",
+    "version": "call it in the query over the view",
+}
+_PLACE_ADVICE = (
+    "call it in the query over the view, or write its value into a column of the table when the "
+    "row is inserted"
+)
 _EXTERNAL_FUNCTIONS = _words("java_method reflect try_reflect")
 SUBQUERY_CALL = "__subquery_"
 """How the names of the calls begin that stand for subqueries."""
@@ -47,7 +67,6 @@ TIME_WINDOW = "window"
 SESSION_WINDOW = "session_window"
 _RELEASE_FUNCTIONS = _words("collations sql_keywords")
 _UNSUPPORTED_AGGREGATES = _words("product")
-_NOW_WITHOUT_ARGUMENTS = _words("unix_timestamp to_unix_timestamp")
 TIME_DEPENDENT_REASON = (
     "what it gives depends on when it runs, and a view must follow from its rows"
 )
@@ -78,12 +97,13 @@ def check_expressions(tree: Tree, builtin: frozenset[str]) -> None:
         if name is None:
             continue
         if is_clock(node) and not _is_in_condition(node):
-            raise _clock_error(node)
+            raise present_time_error(node)
         reason = _unsupported_reason(name)
-        if name in _NOW_WITHOUT_ARGUMENTS and not node.expressions:
-            reason = TIME_DEPENDENT_REASON
         if reason is None and isinstance(node, exp.Anonymous) and name not in known_names:
-            reason = "it is not one of Spark's own functions, and what it gives may change"
+            reason = (
+                "it is not one of Spark's own functions, and what it gives may change; write its "
+                "expression in their terms, or its value into a column of the table"
+            )
         if (
             reason is None
             and isinstance(node, exp.AggFunc)
@@ -139,13 +159,21 @@ def is_clock(node: Tree) -> bool:
     return function_name(node) in CLOCK_FUNCTIONS and not node.expressions
 
 
+COMPARISONS = (
+    exp.GT, exp.GTE, exp.LT, exp.LTE, exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.Between, exp.In,
+)  # fmt: skip
+"""What compares an expression of the row with the present time."""
+_CONDITIONS = (*COMPARISONS, exp.Where, exp.Having, exp.Qualify, exp.Join)
+
+
 def _is_in_condition(node: Tree) -> bool:
-    """Return whether a node is in a clause of conditions, where it may be a bound of rows."""
-    clause = node.find_ancestor(exp.Where, exp.Having, exp.Qualify, exp.Join, exp.Query)
-    return clause is not None and not isinstance(clause, exp.Query)
+    """Return whether a node is compared, or in a clause of conditions."""
+    part = node.find_ancestor(*_CONDITIONS, exp.Query)
+    return isinstance(part, _CONDITIONS)
 
 
-def _clock_error(node: Tree) -> errors.UnsupportedStatementError:
+def present_time_error(node: Tree) -> errors.UnsupportedStatementError:
+    """Return the error about a call that gives the present time, and is not compared."""
     return unsupported_error(
         "the present time here", f"{TIME_DEPENDENT_REASON}; {CLOCK_HINT}", node
     )
@@ -186,15 +214,17 @@ def _unsupported_reason(name: str) -> str | None:
     if name in RECOMPUTED_AGGREGATES or name in WINDOW_FUNCTIONS:
         return None
     if name in _TIME_FUNCTIONS:
-        return TIME_DEPENDENT_REASON
+        return f"{TIME_DEPENDENT_REASON}; {_TIME_ADVICE.get(name, _PLACE_ADVICE)}"
     if name in _RANDOM_FUNCTIONS or name.startswith("random"):
-        return "it gives another value each time, and a view must follow from its rows"
+        advice = next(
+            (text for prefix, text in _RANDOM_ADVICE.items() if name.startswith(prefix)),
+            _RANDOM_ADVICE["rand"],
+        )
+        return f"it gives another value each time, and a view must follow from its rows; {advice}"
     if name in _EXTERNAL_FUNCTIONS:
-        return "it runs code of others, which may give anything"
+        return "it runs code of others, which may give anything; write functions of Spark's own"
     if name == "identifier":
         return "write the name itself"
-    if name == "window_time":
-        return "write window.end - INTERVAL '1' MICROSECOND, which is its value"
     if name in _RELEASE_FUNCTIONS:
         return "what it returns depends on the release of Spark; write its rows to a table"
     if name == "measure":
@@ -242,7 +272,7 @@ def _check_clocks(node: Node) -> None:
     for expression in node.expressions:
         for part in parse_expression(expression.text).walk():
             if is_clock(part):
-                raise _clock_error(part)
+                raise present_time_error(part)
 
 
 def _reads_present_time(

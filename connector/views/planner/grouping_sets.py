@@ -41,7 +41,9 @@ Resolve: TypeAlias = Callable[[Tree], Tree]
 _Sets: TypeAlias = list[list[Tree]]
 
 _ANALYTICS = exp.Cube, exp.Rollup, exp.GroupingSets
-_MOST_SETS = 64
+# Those of a CUBE of nine columns. The plan has a cell for each set and column, and a part of a
+# refresh has the fewer rows the more sets there are (`ViewPlan.rows_of_part`).
+_MOST_SETS = 512
 _FUNCTIONS = frozenset({"grouping", "grouping_id"})
 
 
@@ -105,7 +107,10 @@ def _sets_over(clause: Tree, listed: Sequence[Tree], resolve: Resolve) -> _Sets:
 
 def _too_many_error(clause: Tree) -> errors.UnsupportedStatementError:
     return unsupported_error(
-        f"more than {_MOST_SETS} grouping sets", "list those that are needed", clause
+        f"more than {_MOST_SETS} grouping sets",
+        "each changed row would be as many rows; list the sets that are needed, as in "
+        "GROUPING SETS ((a, b), (a), ())",
+        clause,
     )
 
 

@@ -34,14 +34,16 @@ from ..plan.node import Node
 from ..plan.recompute import GroupRecompute
 from ..plan.stateless import Filter, Project
 from .builder import Builder, check_keyable, field_title, has_subquery_call, reads_only
+from .clock_comparisons import has_clock
 from .comparisons import plan_comparisons, split_ranges
-from .expressions import unsupported_error
+from .expressions import COMPARISONS, is_clock, unsupported_error
 from .memberships import (
     is_negated_membership,
     outermost_calls,
     with_direct_negations,
     with_value,
 )
+from .temporal import clock_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,8 @@ def plan_join(
             residual.append(condition)
     left = builder.filter(left, before_left)
     right = builder.filter(right, before_right)
+    if kind is not JoinKind.INNER:
+        left, right, residual = _flag_clocks(builder, left, right, residual)
     if not equalities:
         return _plan_broadcast(builder, left, right, kind, residual, constants)
     left, right, keys = _compute_keys(builder, left, right, equalities)
@@ -159,6 +163,23 @@ def _find_equality(condition: Tree, left: Node, right: Node) -> _Equality | None
 def is_equality(condition: Tree, left: Node, right: Node) -> bool:
     """Return whether a condition can be a key of a join."""
     return _find_equality(condition, left, right) is not None
+
+
+def _flag_clocks(
+    builder: Builder, left: Node, right: Node, conditions: list[Tree]
+) -> tuple[Node, Node, list[Tree]]:
+    """Return both inputs with what they compare with the present time, conditions over that."""
+    if not any(map(has_clock, conditions)):
+        return left, right, conditions
+    left, conditions = builder.attach_flags(left, conditions)
+    right, conditions = builder.attach_flags(right, conditions)
+    for part in (part for condition in conditions for part in condition.walk()):
+        if is_clock(part):
+            raise clock_error(
+                part.find_ancestor(*COMPARISONS) or part,
+                "in the ON of this join compare columns of one of its sides with the present time",
+            )
+    return left, right, conditions
 
 
 def _attach_subqueries(

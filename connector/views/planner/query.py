@@ -243,6 +243,10 @@ class QueryPlanner:
         if context.domain is not None:
             context.domain.note_comparisons(clauses.having, node, keys)
         node = self._builder.filter(node, clauses.having)
+        if any(column_.call is not None for column_ in columns) and find_windows(
+            clauses.expressions
+        ):
+            node, columns, clauses = self._generate_rows(node, columns, clauses)
         node, clauses = self._plan_windows(node, columns, clauses)
         if context.domain is not None:
             context.domain.note_comparisons(clauses.qualify, node, keys)
@@ -258,6 +262,8 @@ class QueryPlanner:
                 raise unsupported_error("DISTINCT ON", "Spark has none", tree)
             names = [*keys, *(item.field for item in output.items)]
             output = replace(output, node=plan_distinct(output.node, names))
+        if any(column_.call is not None for column_ in columns):
+            order = _order_of_output(tree, output)
         return self._plan_sort(tree, output, order, context.domain)
 
     def _plan_groups(
@@ -305,8 +311,35 @@ class QueryPlanner:
             grouped = () if group is None else group.expressions
             having = having_conditions(clause, scope, [*grouped, *values], is_same)
         qualify = qualify_conditions(tree, scope, bool(find_windows(values)))
-        keys = order_keys(tree, columns, scope.with_aliases_first())
+        has_rows = any(column_.call is not None for column_ in columns)
+        keys = [] if has_rows else order_keys(tree, columns, scope.with_aliases_first())
         return _Clauses(values, having, qualify, [expression for expression, _, _ in keys]), keys
+
+    def _generate_rows(
+        self, node: Node, columns: Sequence[SelectColumn], clauses: _Clauses
+    ) -> tuple[Node, list[SelectColumn], _Clauses]:
+        """Return the rows that functions in SELECT return, over which Spark computes windows."""
+        remaining = iter(clauses.select)
+        made: list[SelectColumn] = []
+        for select_column in columns:
+            values = [next(remaining) for _ in select_column.values]
+            if select_column.call is None:
+                made.append(replace(select_column, value=values[0]))
+                continue
+            if windows := find_windows(values):
+                raise unsupported_error(
+                    "a window in a function that returns rows beside another one",
+                    "compute it in a subquery in FROM",
+                    windows[0],
+                )
+            node, fields = self._builder.compute(node, values)
+            call = select_column.call_over(fields)
+            node, items = plan_generator(self._builder, node, call)
+            made += [
+                SelectColumn(item.name, column(item.field))
+                for item in named_columns(items, select_column.names, call)
+            ]
+        return node, made, replace(clauses, select=[made_column.value for made_column in made])
 
     def _plan_windows(
         self, node: Node, columns: Sequence[SelectColumn], clauses: _Clauses
@@ -315,12 +348,6 @@ class QueryPlanner:
         windows = find_windows(values)
         if not windows:
             return node, clauses
-        if any(select_column.call is not None for select_column in columns):
-            raise unsupported_error(
-                "a window beside a function that returns rows",
-                "Spark computes it over these rows; write it in a query around this one",
-                windows[0],
-            )
         titles = {
             comparable_text(without_parentheses(value)): title
             for title, value in zip(_titles(columns), clauses.select, strict=True)
@@ -341,10 +368,7 @@ class QueryPlanner:
         """Return a query in parentheses, or a UNION, with the clauses after it."""
         if not has_limit(tree):
             return relation
-        clause = tree.args.get("order")
-        item_columns = [SelectColumn(item.name, column(item.field)) for item in relation.items]
-        scope = Scope(relation.items)
-        keys = [] if clause is None else order_keys(tree, item_columns, scope)
+        keys = _order_of_output(tree, relation)
         return self._plan_sort(tree, replace(relation, order=()), keys, domain)
 
     def _plan_sort(
@@ -459,3 +483,11 @@ def _replace_values(expression: Tree, values: Sequence[Tree], fields: Sequence[s
         if isinstance(value, exp.Window) or (columns_of(value) and not is_column(value))
     }
     return with_fields(expression, names) if names else expression
+
+
+def _order_of_output(tree: Tree, relation: Relation) -> list[tuple[Tree, bool, bool]]:
+    """Return the sort keys of a query's ORDER BY over its own columns; none without one."""
+    if tree.args.get("order") is None:
+        return []
+    item_columns = [SelectColumn(item.name, column(item.field)) for item in relation.items]
+    return order_keys(tree, item_columns, Scope(relation.items))

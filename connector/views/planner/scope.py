@@ -24,7 +24,9 @@ from relstate.connector.syntax.tree import (
     is_column,
     is_row_star,
     is_star,
+    parse_expression,
     substituted,
+    text_of,
     with_parts,
 )
 from relstate.storage import errors
@@ -54,6 +56,14 @@ class OuterColumns(Protocol):
 _IS_FIELD = "is_field"
 # Where no column has this name, it is Spark's name for grouping_id().
 _GROUPING_ID = "grouping__id"
+
+
+def _last_moment(node: Tree) -> Tree | None:
+    """Return what ``window_time(w)`` is: the last moment of a window of time."""
+    if function_name(node) != "window_time" or len(node.expressions) != 1:
+        return None
+    end = text_of(with_parts(as_operand(node.expressions[0]), ["end"]))
+    return exp.Paren(this=parse_expression(f"{end} - INTERVAL '1' MICROSECOND"))
 
 
 @dataclass(frozen=True)
@@ -88,6 +98,7 @@ class Scope:
         expression = self._replace_subqueries(expression)
         check_resolved(expression)
         tree = substituted(self._name_struct_parts(expression), replacement or self._replacement)
+        tree = substituted(tree, _last_moment)
         _check_lambdas(tree)
         _check_stars(tree)
         return tree

@@ -61,7 +61,9 @@ def merge_operators(node: Node) -> Node:
                 return _merge_project(
                     merge_operators(Filter(child, _inline_columns(tree, passed_outputs))), outputs
                 )
-        case Filter(TemporalFilter() as temporal, condition):
+        case Filter(TemporalFilter() as temporal, condition) if temporal.flag not in _fields_of(
+            condition
+        ):
             # The filter with state comes last.
             return replace(temporal, child=merge_operators(Filter(temporal.child, condition)))
         case Filter(Generate() as generate, condition):

@@ -34,11 +34,9 @@ from relstate.storage import errors, types
 from ..plan.node import Node
 from ..plan.temporal import CLOCK, DAY, ClockBound, TemporalFilter
 from .analysis import Analysis
+from .clock_comparisons import FIXED_ZONE, FLIPPED, ClockComparisons, has_clock
 from .expressions import CLOCK_HINT, function_name, is_clock, unsupported_error
 
-_FLIPPED: dict[type[Tree], type[Tree]] = {
-    exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE, exp.EQ: exp.EQ,
-}  # fmt: skip
 _EPOCH = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
 _TIMES = types.Date, types.Timestamp, types.TimestampNtz
 # What a bound may consist of, besides calls of these functions and the present time.
@@ -48,12 +46,15 @@ _PARTS = (
 )  # fmt: skip
 _STEPS = exp.Add, exp.Sub, exp.Cast, exp.Anonymous
 _FUNCTIONS = {
-    "add_months", "date", "date_add", "date_sub", "date_trunc", "dateadd", "timestampadd",
-    "to_date", "trunc",
+    "add_months", "date", "date_add", "date_sub", "date_trunc", "dateadd", "from_utc_timestamp",
+    "last_day", "make_dt_interval", "make_interval", "make_ym_interval", "timestampadd", "to_date",
+    "to_utc_timestamp", "trunc",
 }  # fmt: skip
-_MONTHS = re.compile(r"mon|year|quarter|'\s*-?\d+-\d", re.IGNORECASE)
+# What may be before a value that it has had even in a time zone with a fixed offset.
+_GOES_BACK = re.compile(
+    r"mon|year|quarter|make_interval|make_ym|_utc_timestamp|'\s*-?\d+-\d", re.IGNORECASE
+)
 _SHORT_UNITS = {"HOUR": 24, "MINUTE": 24 * 60, "SECOND": 24 * 3600}
-_FIXED_ZONE = re.compile(r"UTC|Z|GMT|Etc/UTC|[+-]\d\d:\d\d", re.IGNORECASE)
 # More days than a step of an expression may take from those between two times: a zone may move by a
 # day, and February lacks three.
 _MARGIN = 7
@@ -91,7 +92,8 @@ def compare_with_clock(
     analysis: Analysis, compute: ComputeFields, node: Node, conditions: Sequence[Tree]
 ) -> tuple[Node, list[list[MomentBound]]]:
     """Return an operator with the moments that are compared, and the bounds of each condition."""
-    comparisons = [_Comparison.of(condition) for condition in conditions]
+    isolated = [ClockComparisons(analysis, node).isolated(condition) for condition in conditions]
+    comparisons = [_Comparison.of(part) for parts in isolated for part in parts]
     node, names = compute(node, [comparison.value for comparison in comparisons], ())
     times = [
         _Time.of(analysis, node.type_of(name), comparison)
@@ -102,13 +104,14 @@ def compare_with_clock(
         for name, time in zip(names, times, strict=True)
     ]
     node, moments = compute(node, values, ["moment"] * len(values))
-    return node, [
+    bounds = iter(
         [
             MomentBound(moment, time.unit, bound, low)
             for low, bound in time.bounds(analysis.time_zone)
         ]
         for moment, time in zip(moments, times, strict=True)
-    ]
+    )
+    return node, [[bound for _ in parts for bound in next(bounds)] for parts in isolated]
 
 
 def filter_moments(node: Node, bounds: Sequence[MomentBound]) -> Node:
@@ -128,7 +131,7 @@ def filter_expired(node: Node, expiry: str) -> Node:
 
 def _with_bound(node: Node, bound: MomentBound) -> Node:
     """Return the rows within one more bound, by the same filter if it has none on that side."""
-    if isinstance(node, TemporalFilter) and node.moment == bound.moment:
+    if isinstance(node, TemporalFilter) and node.moment == bound.moment and node.flag is None:
         if bound.is_low and node.low is None:
             return replace(node, low=bound.bound)
         if not bound.is_low and node.high is None:
@@ -153,12 +156,12 @@ class _Comparison:
     def of(cls, condition: Tree) -> _Comparison:
         """Return the comparison that a condition is. UnsupportedStatementError for any other."""
         condition = without_parentheses(condition)
-        if type(condition) not in _FLIPPED:
+        if type(condition) not in FLIPPED:
             raise clock_error(condition, CLOCK_HINT)
         operator = type(condition)
         value, time = map(without_parentheses, (condition.this, condition.expression))
         if has_clock(value):
-            value, operator, time = time, _FLIPPED[operator], value
+            value, operator, time = time, FLIPPED[operator], value
         if has_clock(value) or columns_of(time):
             raise clock_error(condition, CLOCK_HINT)
         if not all(map(_is_part_of_bound, time.walk())) or sum(map(is_clock, time.walk())) > 1:
@@ -228,8 +231,8 @@ class _Time:
     def _margin(self, time_zone: str) -> int:
         """Return for how many days the time may be before one that it has been."""
         time = self.comparison.time
-        has_months = _MONTHS.search(text_of(time)) is not None
-        is_fixed = _FIXED_ZONE.fullmatch(time_zone) is not None and not has_months
+        goes_back = _GOES_BACK.search(text_of(time)) is not None
+        is_fixed = FIXED_ZONE.fullmatch(time_zone) is not None and not goes_back
         is_instant = isinstance(self.own_type, types.Timestamp) and _is_short(time)
         if is_fixed or (is_instant and self.data_type == self.own_type):
             return 0
@@ -244,11 +247,6 @@ def _bound(number: str, margin: int, *, is_after: bool) -> ClockBound:
 
 def _is_part_of_bound(node: Tree) -> bool:
     return is_clock(node) or isinstance(node, _PARTS) or function_name(node) in _FUNCTIONS
-
-
-def has_clock(tree: Tree) -> bool:
-    """Return whether an expression reads the present time."""
-    return any(map(is_clock, tree.walk()))
 
 
 def _clock_field(node: Tree) -> Tree | None:

@@ -80,6 +80,42 @@ COMBINED = {
     "ORDER BY ts, k LIMIT 4",
     "over": "SELECT count(*) AS c FROM {v}pinned",
 }
+COMPARED = {
+    "ages": "SELECT k, now() - ts < INTERVAL '1:30' HOUR TO MINUTE AS a, "
+    "ts - now() BETWEEN INTERVAL -2 HOURS AND INTERVAL 1 HOUR AS b, "
+    "ts > now() - n * INTERVAL 1 HOUR AS c, unix_timestamp() - unix_timestamp(ts) < 3601 AS d, "
+    "unix_millis(now()) - 7200000 <= unix_millis(ts) AS e FROM t",
+    "units": "SELECT k, timestampdiff(MINUTE, ts, now()) <= 45 AS a, "
+    "timestampdiff(HOUR, ts, now()) = 0 AS b, timestampdiff(HOUR, now(), ts) <> -1 AS c FROM t "
+    "WHERE timestampdiff(DAY, ts, now()) < 1 OR n > 0",
+    "days": "SELECT k, datediff(current_date(), d) < 2 AS a, datediff(ts, now()) >= n - 2 AS b, "
+    "date_sub(current_date(), n) <= d AS c, current_date() - d < INTERVAL 36 HOURS AS e, "
+    "year(d) = year(current_date() + 307) AS f FROM t",
+    "in": "SELECT k, d NOT IN (current_date(), DATE'2024-03-01') AS a FROM t "
+    "WHERE d IN (current_date(), current_date() - 1, DATE'2024-02-20') OR d <=> current_date()",
+    "made": "SELECT k FROM t WHERE ts <= last_day(current_date()) AND "
+    "CAST(ts AS TIMESTAMP_NTZ) > localtimestamp() - make_interval(0, 0, 0, 0, 1)"
+    " OR n = 1 AND from_utc_timestamp(now(), 'Europe/Berlin') < ts",
+    "case": "SELECT k FROM t WHERE CASE WHEN n = 1 THEN ts > now() ELSE ts < now() END",
+    "coalesced": "SELECT k FROM t WHERE coalesce(ts > now(), d < current_date(), true)",
+    "unknown": "SELECT k FROM t WHERE ts > now() IS NULL OR NOT (d <=> current_date()) "
+    "OR (ts > now()) IS NOT TRUE AND n = 1",
+    "state": "SELECT k, g, CASE WHEN ts > now() THEN 'future' WHEN ts > now() - INTERVAL 1 HOUR "
+    "THEN 'new' WHEN ts IS NULL THEN 'none' ELSE 'old' END AS state FROM t",
+    "counts": "SELECT g, count(*) FILTER (WHERE ts > now() - INTERVAL 1 HOUR) AS c, "
+    "count_if(d >= current_date()) AS e, sum(if(ts <= now(), n, 0)) AS s FROM t GROUP BY g",
+    "grouped": "SELECT ts > now() AS future, count(*) AS c, collect_set(n) AS l FROM t "
+    "GROUP BY ts > now() HAVING coalesce(min(ts) < now(), true)",
+    "kept": "SELECT t.k, u.i FROM t LEFT JOIN u ON t.g = u.g AND t.ts > now() - INTERVAL 1 HOUR",
+    "full": "SELECT t.k, u.i FROM t FULL JOIN u ON t.g = u.g AND t.ts > now() AND u.n > 1",
+    "anti": "SELECT k FROM t LEFT ANTI JOIN u ON t.n < u.n AND (t.ts > now() OR u.n = 1)",
+    "window": "SELECT k, sum(if(ts > now(), 1, 0)) OVER (PARTITION BY g ORDER BY k) AS c FROM t",
+    "ordered": "SELECT k, ts > now() AS future FROM t ORDER BY ts > now() DESC, k LIMIT 5",
+    "cases": "SELECT k FROM t WHERE (ts > now() OR n = 1) AND (d < current_date() OR n = 2) AND "
+    "(ts < now() - INTERVAL 1 HOUR OR n = 3) AND (ts < now() - INTERVAL 2 HOURS OR n = 4) AND "
+    "(ts < now() - INTERVAL 3 HOURS OR n = 0) OR d > current_date() AND g = 'b'",
+    "over": "SELECT state, count(*) AS c FROM {v}state GROUP BY state",
+}
 EVENING = datetime(2024, 2, 28, 21, tzinfo=UTC)
 
 
@@ -156,6 +192,18 @@ def test_a_combination_of_conditions_equals_its_select_at_the_time_of_its_refres
 
 
 @pytest.mark.parametrize("seed", range(3))
+def test_a_comparison_with_the_present_time_is_a_value_of_its_select(
+    seed: int,
+    spark: SparkSession,
+    store: Store,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ages, units and sums mixed with the time; in SELECT, CASE, aggregates and outer joins."""
+    check_law(seed, COMPARED, spark, store, clock, monkeypatch)
+
+
+@pytest.mark.parametrize("seed", range(3))
 def test_a_view_equals_its_select_at_the_time_of_its_refresh(
     seed: int,
     spark: SparkSession,
@@ -222,6 +270,8 @@ ZONED = {
     "WHERE CAST(ts AS TIMESTAMP_NTZ) >= localtimestamp() - INTERVAL 3 HOURS",
     "dates": "SELECT k FROM m WHERE CAST(ts AS DATE) = current_date()",
     "year": "SELECT k FROM m WHERE ts >= date_trunc('MONTH', now() - INTERVAL '1' MONTH)",
+    "ages": "SELECT k, now() - ts < INTERVAL 26 HOURS AS a, timestampdiff(HOUR, ts, now()) < 3 AS b"
+    " FROM m WHERE datediff(now(), ts) <= 1",
 }
 CHANGES_OF_OFFSETS = {
     "spring": (

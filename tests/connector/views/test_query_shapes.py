@@ -262,3 +262,30 @@ def test_the_order_of_a_subquery_without_a_limit_means_nothing(db: Database) -> 
         put(db.store, "u", *((n, "ab"[n % 2], n) for n in range(step)))
         db.refresh()
         assert_view_is(db, "o", query)
+
+
+def test_windows_and_orders_beside_functions_of_rows_and_large_cubes_follow_their_rows(
+    db: Database,
+) -> None:
+    """Windows are over the rows that a function returns; sets beyond 64 are as others."""
+    stamp = "timestamp_seconds(v)"
+    cells = "k % 2 AS a, g, v % 2 AS b, v % 3 AS c, k % 3 AS d, k % 5 AS e, v % 5 AS f"
+    views = {
+        "counted": "SELECT k, explode(array(v, k)) AS e, count(*) OVER (PARTITION BY g) AS c, "
+        "sum(v) OVER (PARTITION BY g ORDER BY k) AS s FROM t",
+        "ordered": "SELECT k, posexplode(array(v, k)) AS (p, e) FROM t ORDER BY e DESC, k, p "
+        "LIMIT 3",
+        "last": "SELECT window_time(w) AS m, count(*) AS c "
+        f"FROM (SELECT window({stamp}, '2 seconds') AS w FROM t) GROUP BY window_time(w)",
+        "cube": "SELECT a, g, b, c, d, e, f, count(*) AS n, grouping_id() AS i "
+        f"FROM (SELECT {cells} FROM t) GROUP BY CUBE (a, g, b, c, d, e, f)",
+        "numbers": "SELECT id FROM range(1 + 2, 2 * 5L, 7 - (2 + 3))",
+    }
+    put(db.store, "t", (1, "a", 2), (2, "b", 3), (3, "a", 5))
+    for name, query in views.items():
+        db.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+    put(db.store, "t", (2, "a", 4), (4, None, 1))
+    db.sql("DELETE FROM t WHERE k = 1")
+    db.refresh()
+    for name, query in views.items():
+        assert_view_is(db, name, query)

@@ -39,6 +39,15 @@ CASES = {
 }
 
 
+FLAGGED = {
+    "low": TemporalFilter(scan(FIELDS, ["id"]), "moment", BOUND, None, 1, flag="passes"),
+    "high": TemporalFilter(scan(FIELDS, ["id"]), "moment", None, BOUND, 1, flag="passes"),
+    "both that go back": TemporalFilter(
+        scan(FIELDS, ["id"]), "moment", WAVERING, WAVERING, 1, flag="passes"
+    ),
+}
+
+
 def row_of(chance: random.Random, key: Any) -> Row:
     """Return a row whose moment many others have."""
     moment = chance.choice([None, NEVER, *range(-3, 30, 3)])
@@ -114,6 +123,27 @@ def test_the_output_is_what_passes(case: str, seeds: Seeds) -> None:
             assert bench.mirror.content() == sorted(map(shown, passing))
             stored = [row for row in rows.values() if is_stored(row, clock.passing)]
             assert sorted(map(shown, bench.state.rows)) == sorted(map(shown, stored))
+
+
+@pytest.mark.parametrize("case", FLAGGED)
+def test_a_flag_is_of_all_rows(case: str, seeds: Seeds) -> None:
+    """The applied chunks are all rows, each with whether it passes, NULL without a moment."""
+    node = FLAGGED[case]
+    for seed in seeds(60):
+        chance = random.Random(seed)
+        bench, clock = TemporalBench(node), Clock(node, chance)
+        for rows, changes in epochs(chance, 10, IDS, row_of):
+            bench.move(clock.move(), chunk_of(FIELDS, changes))
+
+            expected = [{**row, "passes": flag_of(row, clock.passing)} for row in rows.values()]
+            assert bench.mirror.content() == sorted(map(shown, expected))
+            stored = [row for row in rows.values() if is_stored(row, clock.passing)]
+            assert sorted(map(shown, bench.state.rows)) == sorted(map(shown, stored))
+
+
+def flag_of(row: Row, passing: MomentRange) -> bool | None:
+    """Return what the flag of a row is."""
+    return None if row["moment"] is None else is_passing(row, passing)
 
 
 def is_stored(row: Row, passing: MomentRange) -> bool:

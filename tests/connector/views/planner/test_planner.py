@@ -11,6 +11,7 @@ import pytest
 
 from relstate.connector.views.plan.broadcast_join import BroadcastJoin
 from relstate.connector.views.plan.node import Order, plan_lines, walk
+from relstate.connector.views.viewplan import ViewPlan
 from relstate.storage import Store, types
 
 if TYPE_CHECKING:
@@ -81,6 +82,16 @@ Materialize [id_3 AS id] key [_input, _id_4, _k_2, _g_2, _id_5] hidden [_input, 
 def test_a_query_has_the_expected_plan(query: str, planned: Callable[[str], Materialize]) -> None:
     """Filters are above scans, joins read what they need, and fields have the names of columns."""
     assert "\n" + "\n".join(plan_lines(planned(query))) == SHAPES[query]
+
+
+def test_parts_have_fewer_rows_if_each_row_is_many(
+    planned: Callable[[str], Materialize],
+) -> None:
+    """With more than 64 grouping sets a part has fewer stored rows, in proportion."""
+    few = planned("SELECT count(*) AS c FROM t GROUP BY CUBE (g, x)")
+    many = planned("SELECT count(*) AS c FROM t GROUP BY CUBE (id, g, x, y, d, ts, arr)")
+
+    assert (ViewPlan(few).rows_of_part(800), ViewPlan(many).rows_of_part(800)) == (800, 400)
 
 
 def test_grouping_sets_are_one_aggregate_over_one_input(
