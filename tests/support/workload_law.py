@@ -40,25 +40,25 @@ def fake_tables(workload: Workload) -> FakeTables:
 class Oracle:
     """Spark's answers to queries over the tables of a workload, in a session of its own."""
 
-    def __init__(self, spark: SparkSession, workload: Workload) -> None:
+    def __init__(self, spark: SparkSession, workload: Workload | None = None) -> None:
         """Show the tables without rows."""
-        self._session = spark.newSession()
+        self.session = spark.newSession()
         for name, value in INTERPRETED.items():
-            self._session.conf.set(name, value)
-        for table in workload.tables:
+            self.session.conf.set(name, value)
+        for table in workload.tables if workload else ():
             self.show(table.name, table.schema.empty_table())
 
     def show(self, name: str, rows: pa.Table) -> None:
         """Make rows those of a table."""
-        self._session.createDataFrame(rows).createOrReplaceTempView(name)
+        self.session.createDataFrame(rows).createOrReplaceTempView(name)
 
     def rows(self, query: str) -> pa.Table:
         """Return the result of a query."""
-        return self._session.sql(query).toArrow()
+        return self.session.sql(query).toArrow()
 
     def column_names(self, query: str) -> list[str]:
         """Return names for the columns of a view, none if those of its query will do."""
-        columns = self._session.sql(query).columns
+        columns = self.session.sql(query).columns
         lowered = [column.lower() for column in columns]
         is_named = len(set(lowered)) == len(lowered) and all(map(_NAME.fullmatch, lowered))
         return [] if is_named else [f"c{number}" for number in range(1, len(columns) + 1)]
@@ -125,29 +125,29 @@ class WorkloadLaw:
                 view = self._store.table(f"{prefix}_{name}")
                 visible = [column.name for column in view.schema.visible_columns]
                 rows = view.to_arrow().select(visible)
-                problem = self._difference(query, rows, expected)
+                problem = result_difference(self._oracle, query, rows, expected)
                 assert not problem, f"epoch {self._store.epoch}, {prefix}_{name}: {problem}"
                 if rows.num_rows:
                     self.nonempty.add(name)
                 elif self._has_rows:
                     self.never_empty.discard(name)
 
-    def _difference(self, query: str, rows: pa.Table, expected: pa.Table) -> str:
-        """Return how rows differ from a result, empty if only ties at a LIMIT do."""
-        surplus, missing = difference(rows_of_table(rows), rows_of_table(expected))
-        if not surplus and not missing:
+
+def result_difference(oracle: Oracle, query: str, rows: pa.Table, expected: pa.Table) -> str:
+    """Return how rows differ from the result of a query, empty if only ties at a LIMIT do."""
+    surplus, missing = difference(rows_of_table(rows), rows_of_table(expected))
+    if not surplus and not missing:
+        return ""
+    if rows.num_rows == expected.num_rows and _LIMIT.search(query):
+        every = oracle.rows(_LIMIT.sub("", query))
+        unknown, _ = difference(rows_of_table(rows), rows_of_table(every))
+        order = order_columns(query, expected.column_names)
+        by_order = [
+            table.select(order) for table in (rows.rename_columns(expected.column_names), expected)
+        ]
+        if not unknown and difference(*map(rows_of_table, by_order)) == ([], []):
             return ""
-        if rows.num_rows == expected.num_rows and _LIMIT.search(query):
-            every = self._oracle.rows(_LIMIT.sub("", query))
-            unknown, _ = difference(rows_of_table(rows), rows_of_table(every))
-            order = order_columns(query, expected.column_names)
-            by_order = [
-                table.select(order)
-                for table in (rows.rename_columns(expected.column_names), expected)
-            ]
-            if not unknown and difference(*map(rows_of_table, by_order)) == ([], []):
-                return ""
-        return f"too many: {surplus[:3]}, missing: {missing[:3]}"
+    return f"too many: {surplus[:3]}, missing: {missing[:3]}"
 
 
 def order_columns(query: str, columns: Sequence[str]) -> list[int]:
