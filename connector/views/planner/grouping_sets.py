@@ -150,6 +150,8 @@ def plan_group_by(
 ) -> tuple[Node, list[Tree]]:
     """Return the aggregate for expressions, and the expressions over its fields."""
     if group.sets is None:
+        if not group.expressions:
+            expressions = [substituted(tree, _grouping_of_all) for tree in expressions]
         return plan_aggregate(builder, node, group.expressions, expressions)
     node, set_number, fields = _expand(builder, node, group.expressions, group.sets)
     texts = map(comparable_text, group.expressions)
@@ -188,6 +190,13 @@ def _expand(
     values = [with_parts(column(row), [f"c{number}"]) for number in range(len(names))]
     node, fields = builder.compute(node, values, names)
     return node, set_number, fields
+
+
+def _grouping_of_all(part: Tree) -> Tree | None:
+    """Return the value of grouping_id() if the only set is empty, as in GROUPING SETS (())."""
+    if isinstance(part, exp.Anonymous) and str(part.this).lower() == "grouping_id":
+        return parse_expression(cast_text("0", types.BigInt()))
+    return None
 
 
 def _grouping(function: Tree, group: GroupBy, set_number: str) -> Tree:

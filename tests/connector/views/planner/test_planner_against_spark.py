@@ -190,6 +190,7 @@ SELECT g, x, y, count(*) AS c, grouping_id() AS i FROM t GROUP BY ROLLUP ((g, x)
 SELECT coalesce(g, 'all') AS h, sum(x) + 1 AS s, rank() OVER (PARTITION BY grouping(g) ORDER BY sum(x)) AS r FROM t GROUP BY CUBE (g) QUALIFY r < 3
 SELECT count(*) AS c, max(x) AS m FROM t WHERE id > 1000 GROUP BY ROLLUP (g)
 SELECT count(*) AS c FROM t WHERE id > 1000 GROUP BY GROUPING SETS (())
+SELECT count(*) + grouping_id() AS i FROM t GROUP BY GROUPING SETS (()) HAVING grouping_id() = 0
 SELECT id, -row_number() OVER (PARTITION BY g ORDER BY id) AS n, ntile(3) OVER (ORDER BY id) * 2 AS q FROM t ORDER BY n, id LIMIT 9
 SELECT t.id, u.k, w.v FROM t, u, w WHERE t.id = w.id AND u.x = t.x
 SELECT t.id, u.k FROM t, u WHERE (t.x = u.x AND t.id > 3) OR (u.x = t.x AND u.k < 4)
