@@ -55,7 +55,8 @@ from .year_months import with_months
 _NUMBERS = (*types.NUMBERS, types.Void)
 _INTEGERS = (types.TinyInt, types.SmallInt, types.Int, types.BigInt)
 _TYPES: dict[Function, tuple[type[types.DataType], ...]] = {
-    **dict.fromkeys((Function.SUM, Function.AVG, *VARIANCE_FUNCTIONS), _NUMBERS),
+    Function.SUM: (*_NUMBERS, types.DayTimeInterval),
+    **dict.fromkeys((Function.AVG, *VARIANCE_FUNCTIONS), _NUMBERS),
     **dict.fromkeys((Function.BIT_AND, Function.BIT_OR, Function.BIT_XOR), _INTEGERS),
 }
 """Of which types the executor maintains the functions that do not take all types."""
