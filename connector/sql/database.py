@@ -38,7 +38,9 @@ from .check_views import ViewReport, check_views
 from .create_as import TableCreator
 from .create_table import CreateTableAs
 from .ddl_run import DdlRunner
-from .debezium import UNAVAILABLE, debezium
+from .debezium import debezium
+from .debezium_placeholder import UNAVAILABLE
+from .debezium_values import Units
 from .dml import DmlStatement
 from .dml_run import DmlResult, DmlRunner
 from .explain import EXPLAIN_SCHEMA, explain_rows
@@ -420,7 +422,9 @@ class Database:
         schema: str | StructType,
         *,
         value: str = "value",
+        key: str | None = None,
         sequence_by: str | None = None,
+        timestamps: Units | None = None,
         unavailable_value: str = UNAVAILABLE,
     ) -> DataFrame:
         """Return Debezium's change events as rows for `apply_changes`: see `debezium.debezium`."""
@@ -428,7 +432,9 @@ class Database:
             frame,
             schema,
             value=value,
+            key=key,
             sequence_by=sequence_by,
+            timestamps=timestamps,
             unavailable_value=unavailable_value,
         )
 

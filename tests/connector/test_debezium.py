@@ -196,7 +196,7 @@ def test_positions_that_fit_no_number_are_text(db: Database, store: Store) -> No
     ("source", "arguments", "text"),
     [
         ({"commit_lsn": "00000027:00000758:0003"}, {}, "sequence_by='source.commit_lsn'"),
-        ({"commit_lsn": "27"}, {"sequence_by": "source.commit_lsn"}, "they are 27 and 0000"),
+        ({"commit_lsn": "0:7"}, {"sequence_by": "source.commit_lsn"}, "they are 0:7 and 0000"),
         ({"pos": 5}, {}, "needs source.file"),
         ({"file": "bin", "pos": 5}, {}, "it has bin and 5"),
         ({"file": "bin.1", "pos": 5, "row": 4096}, {}, "sequence_by='source.file'"),
@@ -205,6 +205,8 @@ def test_positions_that_fit_no_number_are_text(db: Database, store: Store) -> No
         ({"scn": "5", "rs_id": " 0x000001.00000002.0003 "}, {}, "sequence_by='source.rs_id'"),
         ({"scn": "5", "rs_id": "x"}, {"sequence_by": "source.rs_id"}, "it has 5, x and NULL"),
         ({"scn": "5"}, {"sequence_by": "source.rs_id"}, "it has 5, NULL and NULL"),
+        ({"ord": 1, "ts_ms": None}, {}, "it has NULL and 1"),
+        ({"ord": 1 << 21, "ts_ms": 5}, {}, "source.ts_ms and source.ord"),
     ],
 )
 def test_a_position_without_an_order_fails_the_query(

@@ -1,0 +1,136 @@
+"""The kinds of Debezium's messages, and where each has its row.
+
+    envelope     a change: op, before, after, source; of MongoDB before and after are JSON in text
+    flattened    the row itself with fields that begin with ``__`` (ExtractNewRecordState)
+    others       heartbeats, begins and ends of transactions, changes of schemas, logical decoding
+                 messages (op m), tombstones: they change no row and are left out
+
+Promises: what is of no known kind has the operation that it names, or none: it is not left out.
+Does not know: the columns of a row, or its position.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+_TIMES = ("ts_ms", "ts_us", "ts_ns")
+_TRANSACTION = ("status", "id", "event_count")
+_SCHEMA_CHANGE = ("databaseName", "tableChanges")
+# MongoDB's Extended JSON (v1 and v2): what stands for one value, and that value. Within the text of
+# a value its quotation marks would be escaped, so it is not found there.
+_NUMBER = r'"(-?[0-9][-+.0-9eE]*)"'
+_BINARY = (
+    r'\{\s*"\$binary"\s*:\s*\{\s*"base64"\s*:\s*("[^"\\]*")\s*,\s*'
+    r'"subType"\s*:\s*"[0-9a-fA-F]*"\s*\}\s*\}'
+)
+_EXTENDED = (
+    (rf'\{{\s*"\$number(?:Long|Int|Double)"\s*:\s*{_NUMBER}\s*\}}', "$1"),
+    (r'\{\s*"\$numberDouble"\s*:\s*("-?(?:NaN|Infinity)")\s*\}', "$1"),
+    (r'\{\s*"\$(?:oid|numberDecimal|symbol|date|uuid)"\s*:\s*("[^"\\]*")\s*\}', "$1"),
+    (r'\{\s*"\$binary"\s*:\s*("[^"\\]*")\s*,\s*"\$type"\s*:\s*"[0-9a-fA-F]*"\s*\}', "$1"),
+    (_BINARY, "$1"),
+)
+
+
+_MAP = "MAP<STRING, STRING>"
+_FLAT_NAME = "^__(source_)?"
+
+
+def read_messages(messages: DataFrame) -> DataFrame:
+    """Return what is read of messages: ``event`` and ``key``, their JSON without wrappers.
+
+    Adds ``op``, the operation as Debezium names it; ``is_flat`` and ``is_mongodb``; ``source``, a
+    map of texts; ``time``, when the connector processed it; ``json``, the row, NULL if there is
+    none: of a delete the row before it, or its key. Messages that change no row are left out. The
+    values are columns, which Spark computes once for all that is made of them.
+    """
+    columns = messages.columns
+    header = f.coalesce(f.from_json("event", _MAP), f.create_map().cast(_MAP))
+    read = messages.select(*columns, header.alias("header"))
+    # In a lambda the header is computed once, also where Spark filters before it projects.
+    is_left_out = f.transform(f.array("header"), _changes_no_row)[0]
+    read = read.where(~is_left_out).select("*", _is_flat(f.col("header")).alias("is_flat"))
+    source = f.from_json(f.col("header")["source"], _MAP)
+    flat = f.when(f.col("is_flat"), _flat_source(f.col("header")))
+    read = read.select("*", flat.otherwise(source).alias("source"))
+    is_mongodb = _source("connector").eqNullSafe("mongodb") | _source("ord").isNotNull()
+    time = f.when(f.col("is_flat"), _source("ts_ms")).otherwise(f.col("header")["ts_ms"])
+    return read.select(
+        "*",
+        _operation().alias("op"),
+        time.alias("time"),
+        (~f.col("is_flat") & is_mongodb).alias("is_mongodb"),
+    ).select("*", _row().alias("json"))
+
+
+def _has(header: Column, *names: str) -> Column:
+    """Return whether a message has all of these fields."""
+    missing = f.array_except(f.array(*map(f.lit, names)), f.map_keys(header))
+    return f.size(missing) == 0
+
+
+def _is_flat(header: Column) -> Column:
+    return f.map_contains_key(header, "__op") | f.map_contains_key(header, "__deleted")
+
+
+def _changes_no_row(header: Column) -> Column:
+    """Return whether a message is of a kind that is left out."""
+    names, times = f.map_keys(header), f.array(*map(f.lit, _TIMES))
+    is_heartbeat = _has(header, "ts_ms") & (f.size(f.array_except(names, times)) == 0)
+    is_tombstone = _has(header, "schema", "payload") & (f.size(names) == 2)
+    is_other = is_heartbeat | is_tombstone
+    is_other = is_other | _has(header, *_TRANSACTION) | _has(header, *_SCHEMA_CHANGE)
+    is_message = header["op"].eqNullSafe("m") & _has(header, "message")
+    has_no_operation = ~f.map_contains_key(header, "op")
+    return ~_is_flat(header) & (is_message | (is_other & has_no_operation))
+
+
+def _flat_source(header: Column) -> Column:
+    """Return fields of ``source`` of a flattened message: ``__lsn`` and ``__source_lsn`` are one.
+
+    Where it has both names of one, the shorter counts.
+    """
+
+    def is_shortest(name: Column, _: Column) -> Column:
+        short = f.regexp_replace(name, _FLAT_NAME, "__")
+        return name.startswith("__") & ((name == short) | ~f.map_contains_key(header, short))
+
+    fields = f.map_filter(header, is_shortest)
+    return f.transform_keys(fields, lambda name, _: f.regexp_replace(name, _FLAT_NAME, ""))
+
+
+def _source(name: str) -> Column:
+    return f.col("source")[name]
+
+
+def _operation() -> Column:
+    header = f.col("header")
+    is_deleted = header["__deleted"].eqNullSafe("true")
+    flat = f.when(is_deleted, "d").otherwise(f.coalesce(header["__op"], f.lit("u")))
+    return f.when(f.col("is_flat"), flat).otherwise(header["op"])
+
+
+def _row() -> Column:
+    header, key = f.col("header"), f.col("key")
+    mongodb_key = f.concat(f.lit('{"_id":'), f.get_json_object(key, "$.id"), f.lit("}"))
+    own_key = f.when(f.col("is_mongodb"), mongodb_key).otherwise(key)
+    is_delete = f.col("op").eqNullSafe("d")
+    envelope = f.when(is_delete, f.coalesce(header["before"], own_key)).otherwise(header["after"])
+    row = f.when(f.col("is_flat"), f.col("event")).otherwise(envelope)
+    return f.when(f.col("is_mongodb"), _plain_json(row)).otherwise(row)
+
+
+def payload(text: Column) -> Column:
+    """Return the JSON of a message without the wrapper of Kafka Connect, if it has one."""
+    return f.coalesce(f.get_json_object(text, "$.payload"), text)
+
+
+def _plain_json(text: Column) -> Column:
+    """Return a document of MongoDB with plain values: numbers, and text for all others.
+
+    A date that is a number of milliseconds stays an object, ``{"$date": …}``: see debezium_values.
+    """
+    for pattern, value in _EXTENDED:
+        text = f.regexp_replace(text, pattern, value)
+    return text

@@ -1,0 +1,331 @@
+"""Values of Debezium's events as values of Spark's types: times, decimals, and all that is JSON.
+
+The schema of an event names the meaning of a number or a text (its *semantic type*), such as
+``io.debezium.time.MicroTimestamp``. Without a schema the unit of numbers is an argument.
+
+Promises: no value is read in another unit than its own; what is of unknown meaning fails the query.
+Does not know: the kinds of events, or their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql import Column
+from pyspark.sql import functions as f
+from pyspark.sql import types as s
+
+from relstate.storage import errors
+
+from .debezium_sequence import error_column
+
+_DAY = 86_400_000_000
+# Microseconds in each unit of `timestamps`; 0: a thousand nanoseconds are one.
+_UNITS = {"days": _DAY, "seconds": 1_000_000, "millis": 1_000, "micros": 1, "nanos": 0}
+# Units by the names of Debezium's and Kafka Connect's schema types.
+_MOMENTS = {
+    "io.debezium.time.Date": "days",
+    "org.apache.kafka.connect.data.Date": "days",
+    "io.debezium.time.Timestamp": "millis",
+    "org.apache.kafka.connect.data.Timestamp": "millis",
+    "io.debezium.time.MicroTimestamp": "micros",
+    "io.debezium.time.NanoTimestamp": "nanos",
+}
+_TIMES = {
+    "io.debezium.time.Time": "millis",
+    "org.apache.kafka.connect.data.Time": "millis",
+    "io.debezium.time.MicroTime": "micros",
+    "io.debezium.time.NanoTime": "nanos",
+}
+_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
+# Days from 0001-01-01 to 9999-12-31, counted from 1970-01-01: the dates that Spark knows.
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+# The decimals with most digits, and the bytes that they fit.
+_WHOLE, _BYTES = "decimal(38,0)", 16
+_HEX, _COMPLEMENT = "0123456789ABCDEF", "FEDCBA9876543210"
+_MONGODB_DATE = r'^\{\s*"\$date"\s*:\s*(-?[0-9]+)\s*\}$'
+
+_NAMED = "field STRING, name STRING, parameters STRUCT<scale STRING>"
+_SCHEMA = f"fields ARRAY<STRUCT<{_NAMED}, fields ARRAY<STRUCT<{_NAMED}>>>>"
+
+Units = str | Mapping[str, str]
+"""The unit of numbers without a schema: of all columns, or by the names of columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """How the values of rows are read.
+
+    ``row``: the struct that was read of the JSON by `json_schema`; ``types``: what `semantic_types`
+    returns. ``units``: those of numbers without a schema, by the names of columns in lower case.
+    """
+
+    row: Column
+    types: Column
+    units: Mapping[str, str] = field(default_factory=dict)
+
+    def raw(self, column: s.StructField) -> Column:
+        """Return a value as it was read: text, if it is converted."""
+        return self.row.getField(column.name)
+
+    def converted(self, column: s.StructField, value: Column) -> Column:
+        """Return a raw value as one of its column's type."""
+        data_type = column.dataType
+        semantic_type = self.types[column.name]["name"]
+        if isinstance(data_type, s.StringType):
+            type_error = _type_error(column, value, semantic_type).cast("string")
+            is_bytes = value.isNotNull() & semantic_type.isin(_DECIMAL, _VARIABLE_DECIMAL)
+            return f.when(is_bytes, type_error).otherwise(value)
+        if not is_converted(data_type):
+            return value
+        if isinstance(data_type, s.DecimalType):
+            converted = self._decimal(column, value)
+        elif isinstance(data_type, s.TimeType):
+            converted = self._time(column, value)
+        else:
+            converted = self._moment(column, value)
+        type_error = _type_error(column, value, semantic_type).cast(data_type)
+        return f.when(value.isNotNull(), f.coalesce(converted, type_error))
+
+    def _number(self, column: s.StructField, value: Column, units: Mapping[str, str]) -> Column:
+        """Return a number of units in microseconds; NULL where the unit is unknown."""
+        semantic_type = self.types[column.name]["name"]
+        number = f.when(value.rlike("^-?[0-9]+$"), value.try_cast("bigint"))
+        unit = self.units.get(column.name.lower())
+        per_unit = f.create_map(*(f.lit(x) for name in units for x in (name, _UNITS[units[name]])))
+        factor = per_unit[semantic_type]
+        if unit is not None:
+            default = f.lit(_UNITS[unit])
+        elif isinstance(column.dataType, s.DateType):
+            default = f.when(number.between(_FIRST_DAY, _LAST_DAY), f.lit(_DAY))
+        else:
+            default = f.lit(None)
+        factor = f.when(semantic_type.isNull(), default.cast("bigint")).otherwise(factor)
+        return f.when(factor == 0, _floored(number, 1_000)).otherwise(
+            f.try_multiply(number, factor.cast("bigint"))
+        )
+
+    def _moment(self, column: s.StructField, value: Column) -> Column:
+        """Return a DATE, TIMESTAMP or TIMESTAMP_NTZ; NULL for what is not one."""
+        data_type = column.dataType
+        date = f.regexp_extract(value, _MONGODB_DATE, 1).try_cast("bigint")
+        micros = f.coalesce(
+            self._number(column, value, _MOMENTS), f.try_multiply(date, f.lit(1_000).cast("bigint"))
+        )
+        text = value
+        if isinstance(data_type, s.DateType):
+            text = f.regexp_replace(value, r"^(-?\d+-\d\d-\d\d)Z$", "$1")
+        is_number = value.rlike("^-?[0-9]+$")
+        return f.coalesce(
+            _moment_of(micros, data_type), f.when(~is_number, text.try_cast(data_type))
+        )
+
+    def _time(self, column: s.StructField, value: Column) -> Column:
+        """Return a TIME; NULL for what is not one, such as 25 hours or -1 (MySQL has them)."""
+        data_type = column.dataType
+        micros = self._number(column, value, _TIMES)
+        in_day = f.when(micros.between(0, _DAY - 1), micros)
+        text = f.regexp_replace(value, "Z$", "")
+        is_number = value.rlike("^-?[0-9]+$")
+        return f.coalesce(
+            f.time_from_micros(in_day).cast(data_type),
+            f.when(~is_number, text.try_cast(data_type)),
+        )
+
+    def _decimal(self, column: s.StructField, value: Column) -> Column:
+        """Return a DECIMAL of text, of a number, or of bytes; NULL for what is not one."""
+        semantic_type = self.types[column.name]["name"]
+        is_bytes = f.coalesce(semantic_type.isin(_DECIMAL, _VARIABLE_DECIMAL), f.lit(False))
+        text = f.when(is_bytes, self._decimal_text(column, value)).otherwise(value)
+        return text.try_cast(column.dataType)
+
+    def _decimal_text(self, column: s.StructField, value: Column) -> Column:
+        """Return the digits of a decimal that is sent as bytes, NULL for what is not one.
+
+        The bytes are a whole number, in base64; the scale is a parameter of the schema, or in a
+        struct with them.
+        """
+        semantic_type = self.types[column.name]
+        is_struct = semantic_type["name"] == _VARIABLE_DECIMAL
+        scale = f.when(is_struct, f.get_json_object(value, "$.scale"))
+        scale = scale.otherwise(semantic_type["scale"]).try_cast("int")
+        octets = f.when(is_struct, f.get_json_object(value, "$.value")).otherwise(value)
+        # In lambdas each step is computed once, whatever the next one does with it.
+        steps = f.array(f.hex(f.try_to_binary(octets, f.lit("base64"))))
+        numbers = f.transform(steps, _whole_number)
+        return f.transform(numbers, lambda number: _scaled_text(number, scale))[0]
+
+
+def checked_units(units: Units | None, columns: Sequence[s.StructField]) -> Mapping[str, str]:
+    """Return the units of the argument ``timestamps`` by the names of columns in lower case.
+
+    OptionError for an unknown unit, or a column that has none.
+    """
+    timed = {column.name.lower(): column for column in columns if _is_timed(column.dataType)}
+    if units is None:
+        return {}
+    if isinstance(units, str):
+        names = [n for n, c in timed.items() if not isinstance(c.dataType, s.DateType)]
+        units = dict.fromkeys(names, units) if units in _UNITS else {"timestamps": units}
+    for name, unit in units.items():
+        if unit not in _UNITS:
+            raise errors.OptionError(f"timestamps is {unit!r}; the units are {', '.join(_UNITS)}")
+        if name.lower() not in timed:
+            raise errors.OptionError(
+                f"timestamps names {name!r}, which is not a DATE, TIME or TIMESTAMP of the schema"
+            )
+    return {name.lower(): unit for name, unit in units.items()}
+
+
+def check_nested(column: s.StructField) -> None:
+    """SchemaMismatchError for dates, times, timestamps and decimals within other types.
+
+    The schema of an event has no unit for them.
+    """
+    if not is_converted(column.dataType) and any(map(is_converted, _parts(column.dataType))):
+        raise errors.SchemaMismatchError(
+            f"the column {column.name!r} is {column.dataType.simpleString()}: dates, times, "
+            "timestamps and decimals within other types are not read from Debezium's events; "
+            "declare them as BIGINT or STRING and convert them"
+        )
+
+
+def json_schema(columns: Sequence[s.StructField]) -> s.StructType:
+    """Return the types as which columns are read from the JSON of a row."""
+    return s.StructType(
+        [
+            s.StructField(c.name, s.StringType() if is_converted(c.dataType) else c.dataType)
+            for c in columns
+        ]
+    )
+
+
+def semantic_types(schema: Column) -> Column:
+    """Return the semantic types of a row's columns and their scales, by the columns' names.
+
+    ``schema``: that of an event, which has the columns in its field ``after``, or of a flattened
+    event, whose fields they are.
+    """
+    fields = f.from_json(schema, _SCHEMA)["fields"]
+    rows = f.filter(fields, lambda part: (part["field"] == "after") & part["fields"].isNotNull())[
+        "fields"
+    ]
+    columns = f.coalesce(
+        f.get(rows, f.lit(0)),
+        f.transform(fields, lambda part: f.struct(part["field"], part["name"], part["parameters"])),
+    )
+    named = f.filter(columns, lambda part: part["name"].isNotNull())
+    return f.map_from_entries(
+        f.transform(
+            named,
+            lambda part: f.struct(
+                part["field"],
+                f.struct(part["name"].alias("name"), part["parameters"]["scale"].alias("scale")),
+            ),
+        )
+    )
+
+
+def is_converted(data_type: s.DataType) -> bool:
+    """Return whether values of a type are read as text, and then converted."""
+    return _is_timed(data_type) or isinstance(data_type, s.DecimalType)
+
+
+def _is_timed(data_type: s.DataType) -> bool:
+    return isinstance(data_type, s.DateType | s.TimestampType | s.TimestampNTZType | s.TimeType)
+
+
+def _parts(data_type: s.DataType) -> Sequence[s.DataType]:
+    """Return a type and all types within it."""
+    inner: list[s.DataType] = []
+    if isinstance(data_type, s.ArrayType):
+        inner = [data_type.elementType]
+    elif isinstance(data_type, s.MapType):
+        inner = [data_type.keyType, data_type.valueType]
+    elif isinstance(data_type, s.StructType):
+        inner = [part.dataType for part in data_type.fields]
+    return [data_type, *(part for child in inner for part in _parts(child))]
+
+
+def _type_error(column: s.StructField, value: Column, semantic_type: Column) -> Column:
+    """Return an expression that fails for a value that cannot be one of its column."""
+    is_decimal = isinstance(column.dataType, s.DecimalType | s.StringType)
+    return error_column(
+        "SchemaMismatchError",
+        f"the column {column.name!r} is {column.dataType.simpleString()}, and an event of Debezium "
+        "has ",
+        value,
+        " of the schema type ",
+        f.coalesce(semantic_type, f.lit("NULL")),
+        _DECIMAL_ADVICE if is_decimal else _TIME_ADVICE,
+    )
+
+
+_TIME_ADVICE = (
+    ": a number needs a unit; let Kafka Connect's converter include schemas (schemas.enable=true), "
+    "or pass timestamps='millis', 'micros' or 'nanos' to debezium, or declare the column BIGINT"
+)
+_DECIMAL_ADVICE = (
+    ": bytes need a schema that gives their scale (schemas.enable=true) and a DECIMAL that holds "
+    "them; or let the connector write decimals as text (decimal.handling.mode=string)"
+)
+
+
+def _moment_of(micros: Column, data_type: s.DataType) -> Column:
+    """Return microseconds since 1970 (UTC) as a DATE, TIMESTAMP or TIMESTAMP_NTZ."""
+    if isinstance(data_type, s.DateType):
+        return f.date_from_unix_date(_floored(micros, _DAY).cast("int"))
+    if isinstance(data_type, s.TimestampType):
+        return f.timestamp_micros(micros)
+    start = f.lit("1970-01-01 00:00:00").cast("timestamp_ntz")
+    return f.timestamp_add("MICROSECOND", micros, start)
+
+
+def _floored(number: Column, divisor: int) -> Column:
+    """Return a BIGINT divided by another, rounded down, without a conversion to DOUBLE."""
+    remainder = f.pmod(number, f.lit(divisor).cast("bigint"))
+    return f.call_function("div", number - remainder, f.lit(divisor).cast("bigint"))
+
+
+def _whole_number(digits: Column) -> Column:
+    """Return a whole number as text, of its two's complement in hexadecimal digits.
+
+    NULL for none, and for a number of more than 38 digits.
+    """
+    is_negative = f.substring(digits, 1, 1) >= "8"
+    magnitude = f.when(is_negative, f.translate(digits, _HEX, _COMPLEMENT)).otherwise(digits)
+    significant = f.regexp_replace(magnitude, "^0+", "")
+    padded = f.lpad(significant, 2 * _BYTES, "0")
+    parts = [f.conv(f.substring(padded, start, 8), 16, 10) for start in range(1, 2 * _BYTES, 8)]
+    total = f.aggregate(
+        f.array(*parts),
+        f.lit(0).cast(_WHOLE),
+        lambda total, part: _sum(_product(total, f.lit(1 << 32)), part),
+    )
+    # The magnitude of a negative number is one more than its complement.
+    negative = _sum(_product(total, f.lit(-1)), f.lit("-1"))
+    value = f.when(is_negative, negative).otherwise(total)
+    fits = (f.length(digits) > 0) & (f.length(significant) <= 2 * _BYTES)
+    return f.when(fits, value.cast("string"))
+
+
+def _product(number: Column, factor: Column) -> Column:
+    return f.try_multiply(number, factor.cast("decimal(10,0)")).try_cast(_WHOLE)
+
+
+def _sum(number: Column, text: Column) -> Column:
+    return f.try_add(number, text.try_cast("decimal(10,0)")).try_cast(_WHOLE)
+
+
+def _scaled_text(number: Column, scale: Column) -> Column:
+    """Return the text of a whole number times ten to the power of minus a scale."""
+    sign = f.when(number.startswith("-"), "-").otherwise("")
+    digits = f.regexp_replace(number, "^-", "")
+    padded = f.lpad(digits, f.greatest(f.length(digits), scale + 1), "0")
+    whole = f.substring(padded, f.lit(1), f.length(padded) - scale)
+    fraction = f.substring(padded, f.length(padded) - scale + 1, scale)
+    positive = f.concat(sign, whole, f.lit("."), fraction)
+    zeros = f.repeat(f.lit("0"), f.greatest(-scale, f.lit(0)))
+    return f.when(scale > 0, positive).when(scale <= 0, f.concat(number, zeros))
