@@ -38,6 +38,7 @@ from relstate.connector.types import (
     check_feed_readable,
     check_readable,
     named_columns,
+    passes_as_is,
     struct_of,
     struct_type,
 )
@@ -236,6 +237,23 @@ def _plan_feed_reader(options: FeedOptions, schema: StructType) -> TableReader:
         plan = feed_plan(store, options, first, last, names)
     partitions = options.partitions or default_partitions(plan)
     return TableReader(in_format(plan, options), partitions, arrow_schema_of(schema))
+
+
+def read_small_feed(store: Store, options: FeedOptions) -> tuple[StructType, pa.Table] | None:
+    """Return the schema and the rows of a feed, read in this process; None if it is not small.
+
+    None also if Spark would not take the values of a column as they are. Errors as of a reader.
+    """
+    last = _last_epoch(store, options.end)
+    first = min(first_epoch(store, options.start), last + 1)
+    fields = feed_fields(_schema_at(store, options.table, last), options.columns)
+    plan = feed_plan(store, options, first, last, [field.name for field in fields])
+    if plan.stored_bytes > DRIVER_BYTES or not all(passes_as_is(field.type) for field in fields):
+        return None
+    struct = struct_of(fields)
+    schema = arrow_schema_of(struct)
+    batches = batches_of(plan, (range(plan.before.vnode_count),), schema)
+    return struct, pa.Table.from_batches(batches, schema)
 
 
 def in_format(plan: FeedPlan | FeedSnapshot, options: FeedOptions) -> ChangePlan:

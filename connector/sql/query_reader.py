@@ -28,8 +28,10 @@ from relstate.connector.options import (
     FOLLOWS_LATEST,
     PARTIAL_AGGREGATE,
     ROW_LIMIT,
+    feed_options,
     storage_options,
 )
+from relstate.connector.source.read import read_small_feed
 from relstate.connector.syntax.parsed_query import AsOf, ChangeFeed, ParsedQuery, TableReference
 from relstate.connector.syntax.tree import Tree
 from relstate.connector.types import named_columns, struct_of, struct_type
@@ -258,7 +260,10 @@ class QueryReader:
         return self._spark.createDataFrame(rows, schema)
 
     def _feed(self, feed: ChangeFeed) -> DataFrame:
-        """Return the changes that a call of ``table_changes`` names, up to the query's epoch."""
+        """Return the changes that a call of ``table_changes`` names, up to the query's epoch.
+
+        Few are read here and now, which takes less time than a task.
+        """
         kind = "Version" if isinstance(feed.first, int) else "Timestamp"
         options = {
             "readChangeFeed": "true",
@@ -272,6 +277,10 @@ class QueryReader:
             options["endingVersion"] = str(self.epoch)
         if kind == "Timestamp":
             options["timeZone"] = self._session.time_zone
+        small = read_small_feed(self._store, feed_options(options | {"path": self._store.path}))
+        if small is not None:
+            schema, rows = small
+            return self._spark.createDataFrame(rows, schema)
         reader = self._spark.read.format("relstate").options(**options)
         with unwrap_errors():
             return reader.options(**storage_options(self._store.path)).load(self._store.path)

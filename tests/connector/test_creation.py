@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from relstate.connector.source import read
 from relstate.connector.sql.creation_text import creation_text
 from relstate.storage import Store
 from relstate.storage.errors import (
@@ -146,6 +147,29 @@ def test_changes_are_a_relation(db: Database, store: Store) -> None:
     assert rows(db.sql(joined)) == [("a", "b")]
     with pytest.raises(TableNotFoundError, match="there are: t"):
         db.sql("SELECT * FROM table_changes('s', 1)")
+
+
+def test_few_changes_are_read_on_the_driver(
+    db: Database, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a task; by tasks they are the same rows, of the same types."""
+    db.sql("CREATE TABLE t (k INT, v STRING, ts TIMESTAMP, n DECIMAL(9,2), PRIMARY KEY (k))")
+    db.sql("INSERT INTO t VALUES (1, 'a', now(), 1.5), (2, NULL, NULL, NULL)")
+    query = f"SELECT * FROM table_changes('t', {store.epoch}) ORDER BY k"
+    local = db.sql(query)
+    monkeypatch.setattr(read, "DRIVER_BYTES", -1)
+    by_tasks = db.sql(query)
+
+    assert "LocalRelation" in optimized(local)
+    assert "LocalRelation" not in optimized(by_tasks)
+    assert local.schema == by_tasks.schema
+    assert local.collect() == by_tasks.collect()
+
+
+def optimized(frame: DataFrame) -> str:
+    """Return Spark's optimized plan of a frame."""
+    java: Any = frame
+    return str(java._jdf.queryExecution().optimizedPlan())
 
 
 def test_a_table_is_described_as_delta_does(db: Database, store: Store) -> None:
