@@ -16,7 +16,7 @@ from ...views import VIEWS, followed
 from ...workbench import Workbench
 
 # Changed rows: so many milliseconds more than the idle job, so much of the recompute's time.
-_ASKED = {1000: (150.0, 1 / 20), 50_000: (600.0, 1 / 5)}
+_ASKED = {1000: (150.0, 1 / 20), 10_000: (200.0, 1 / 10), 50_000: (600.0, 1 / 5)}
 # From so many rows on the recompute is what is asked about; below, the idle job.
 _LARGE = 50_000_000
 # Changed rows are at most such a part of all.
