@@ -113,13 +113,14 @@ def _filter(option: bytes, value: bytes) -> _Filter:
 
 def _disconnect(session: Session, filters: list[_Filter]) -> int:
     """Disconnect the clients of which all filters are true, and return their number."""
-    sessions = list(session.service.sessions.values())
+    sessions = [
+        connected for connected in session.service.sessions.values() if not connected.is_closing
+    ]
     chosen = [connected for connected in sessions if all(holds(connected) for holds in filters)]
     for connected in chosen:
-        if connected is session:
-            # After the reply.
-            session.is_closing = True
-        else:
+        # One's own connection ends after the reply.
+        connected.is_closing = True
+        if connected is not session:
             connected.disconnect()
     return len(chosen)
 

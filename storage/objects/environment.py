@@ -189,13 +189,12 @@ class ObjectEnvironment:
         if size < _LEAST_PARTED or self._cache.contains(self.local_path(name), size):
             return None
         key = self._key(name)
-
         fill = partial(self._hold, name, size, digest, self._get_in_portions)
 
-        def fetch(start: int, stop: int) -> bytes:
+        def fetch(start: int, stop: int) -> tuple[bytes, int]:
             if not start:
                 self.behind.add(name, fill)
-            return self._client.get_range(key, start, stop)[0]
+            return self._client.get_range(key, start, stop)
 
         def read_whole() -> bytes:
             lease = self.hold(name, size, digest)

@@ -7,12 +7,15 @@ Does not know: where the segments come from.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 
 from ..errors import FilesystemError, RelstateError
+
+_LOG = logging.getLogger(__name__)
 
 _PORTION_BYTES = 8 << 20
 
@@ -26,13 +29,15 @@ class FetchesBehind:
         self._thread: threading.Thread | None = None
 
     def add(self, name: str, fetch: Callable[[], object]) -> None:
-        """Fetch a file later. RelstateError and FileNotFoundError of ``fetch`` are ignored."""
+        """Fetch a file later. A file that cannot be fetched then is left to who reads it."""
         with self._lock:
             self._waiting.setdefault(name, fetch)
             if self._thread is None:
                 # Not a daemon: those must not be in a library's code when the process ends.
-                self._thread = threading.Thread(target=self._run, name="relstate-fetch")
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="relstate-fetch")
+                with suppress(RuntimeError):  # no thread can be started now
+                    thread.start()
+                    self._thread = thread
 
     def wait(self) -> None:
         """Wait until all is fetched."""
@@ -47,8 +52,12 @@ class FetchesBehind:
                     self._thread = None
                     return
                 name, fetch = next(iter(self._waiting.items()))
-            with suppress(RelstateError, FileNotFoundError):
+            try:
                 fetch()
+            except (RelstateError, FileNotFoundError):
+                pass
+            except Exception:
+                _LOG.exception("segment %s could not be fetched", name)
             with self._lock:
                 self._waiting.pop(name, None)
 

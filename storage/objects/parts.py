@@ -23,10 +23,14 @@ class Parts:
     """Reads parts of one segment. Safe between threads."""
 
     def __init__(
-        self, fetch: Callable[[int, int], bytes], whole: Callable[[], bytes], digest: str
+        self,
+        fetch: Callable[[int, int], tuple[bytes, int]],
+        whole: Callable[[], bytes],
+        digest: str,
     ) -> None:
-        """``fetch``: returns a range of the object, which may end before the range does;
-        ``whole``: returns the segment, for an object without an index; ``digest``: its hash.
+        """``fetch``: returns a range of the object, which may end before the range does, and the
+        size of the object; ``whole``: returns the segment, for an object without an index;
+        ``digest``: its hash.
         """
         self._fetch, self._whole, self._digest = fetch, whole, digest
         self._lock = threading.Lock()
@@ -48,16 +52,18 @@ class Parts:
             return self._read(self._index, start, stop)
 
     def _open(self) -> None:
-        start = self._fetch(0, _START_BYTES)
+        start, object_size = self._fetch(0, _START_BYTES)
         size = index_bytes(start)
         if size is None:
             self._content = self._whole()
             return
-        if size > len(start):
-            start += self._fetch(len(start), size)
+        if len(start) < size <= object_size:
+            start += self._fetch(len(start), size)[0]
         index = block_index(start)
         if index.digest != self._digest:
             raise ValueError(f"a segment of hash {index.digest}")
+        if index.object_size != object_size:
+            raise ValueError(f"an object of {object_size} bytes instead of {index.object_size}")
         self._start, self._index = start, index
 
     def _read(self, index: BlockIndex, start: int, stop: int) -> bytes:
@@ -90,4 +96,6 @@ class Parts:
             self._blocks[number] = index.block(number, data[begin - offset : end - offset])
 
     def _stored(self, start: int, stop: int) -> bytes:
-        return self._start[start:stop] if stop <= len(self._start) else self._fetch(start, stop)
+        if stop <= len(self._start):
+            return self._start[start:stop]
+        return self._fetch(start, stop)[0]

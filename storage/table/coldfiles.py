@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from ..environment import Environment, PartReader
 from ..errors import CorruptionError, SegmentMissingError
+from ..log.log import missing_segment_error
 from ..log.segment_record import SegmentRecord
 from ..log.sequenced_segment import SequencedSegment
 from ..paths import segment_path
@@ -23,9 +24,12 @@ from ..segment.segment import SegmentFile
 class ColdFile:
     """The lookup of a key in a file that may be on its way to this machine. Thread-safe."""
 
-    def __init__(self, environment: Environment, record: SegmentRecord, verify: str) -> None:
-        """``verify``: see `SegmentRegistry.open`."""
+    def __init__(
+        self, environment: Environment, record: SegmentRecord, verify: str, epoch: int | None
+    ) -> None:
+        """``verify``: see `SegmentRegistry.open`. ``epoch``: that is read, for messages."""
         self._environment, self._record, self._verify = environment, record, verify
+        self._epoch = epoch
         self._parts = self._parts_now()
         self._file: SegmentFile | None = None
 
@@ -57,10 +61,13 @@ class ColdFile:
                 "from a backup"
             ) from None
         except FileNotFoundError as error:
-            raise SegmentMissingError(
+            missing = SegmentMissingError(
                 f"{location}: the log names this segment, but the file is missing; if it was "
                 "vacuumed under a long reader, read again, else restore it from a backup"
-            ) from error
+            )
+            if self._epoch is None:
+                raise missing from error
+            raise missing_segment_error(self._environment, self._epoch, missing) from None
 
     def _parts_now(self) -> PartReader | None:
         record = self._record
@@ -68,10 +75,13 @@ class ColdFile:
 
 
 def cold_files(
-    environment: Environment, segments: Sequence[SequencedSegment], verify: str
+    environment: Environment,
+    segments: Sequence[SequencedSegment],
+    verify: str,
+    epoch: int | None,
 ) -> list[ColdFile] | None:
     """Return a lookup for each file of a table; None if all that are large are here."""
     if not environment.is_remote:
         return None
-    files = [ColdFile(environment, segment.record, verify) for segment in segments]
+    files = [ColdFile(environment, segment.record, verify, epoch) for segment in segments]
     return files if any(file.is_cold for file in files) else None

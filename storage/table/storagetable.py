@@ -382,10 +382,10 @@ class StorageTable:
     ) -> pa.RecordBatch | None:
         """Return the first rows of some ascending ranges of full keys, by their primary keys.
 
-        None if more than ``most`` rows have to be read.
+        None if more than ``most`` rows have to be read, or rows have parts of their own.
         """
         lows, highs = zip(*ranges, strict=True) if ranges else ((), ())
-        if None in highs:
+        if None in highs or self._may_divide:
             return None
         key_ranges = KeyRanges(
             pa.array(lows, pa.large_binary()),

@@ -160,7 +160,7 @@ class TableFiles:
             return None
         cold = self._cold
         if cold is None or not any(file.is_cold for file in cold.files):
-            files = cold_files(self._environment, self.segments, self._verify)
+            files = cold_files(self._environment, self.segments, self._verify, self._epoch)
             cold = None if files is None else _ColdLookups.of(files, self.segments, self._encoding)
             self._cold = cold
         return cold

@@ -221,6 +221,19 @@ def test_few_rows_are_read_for_the_first_by_key(
     assert sum(read) <= 2 * 20
 
 
+def test_rows_with_parts_are_not_sought(store: Store) -> None:
+    """An entry of a document table is not a row."""
+    store.create_table("d", "k INT, a INT", primary_key=["k"], encoding="document")
+    store.write("d", [{"k": key, "a": 0} for key in range(100)])
+    with store.document_writer("d") as writer:
+        for key in range(0, 100, 3):
+            writer.set(key, {"a": key + 1})
+    plan = store.read_plan("d")
+    limit = RowLimit(plan.definition.schema, 2, (SortColumn("k", False, True),))
+
+    assert LimitedPlan(plan, limit).first_by_key((range(plan.vnode_count),)) is None
+
+
 def batches(plan: ReadPlan, size: int) -> Iterator[pa.RecordBatch]:
     """Yield 3000 rows, with k from 1 in no order and texts of a size."""
     schema = plan.arrow_schema()
