@@ -3,6 +3,8 @@
 One small file per view, beside the log. It is not part of the store's state: no commit names it,
 check and vacuum ignore it, and a store without it is whole.
 
+The last one is the first of the latest epoch at which the view failed.
+
 Promises: a failure that cannot be kept or read is no error. At most one file of a view remains.
 Does not know: why views fail.
 """
@@ -36,19 +38,28 @@ class ViewFailure:
 
 
 def keep_failure(environment: Environment, view_id: int, failure: ViewFailure) -> None:
-    """Keep the failure of a view in place of its earlier ones; the first one of an epoch stays."""
+    """Keep the failure of a view in place of those of earlier epochs; a later one stays."""
     message = failure.message[:MOST_MESSAGE]
     kept = ViewFailure(failure.epoch, failure.time, message)
     path = failure_path(view_id, failure.epoch)
     try:
         environment.make_folders([FAILURES])
-        earlier = [name for name in _paths_of(environment, view_id) if name != path]
-        if not environment.exists(path):
+        paths = _paths_of(environment, view_id)
+        if all(name < path for name in paths):
             environment.put_if_absent(path, json.dumps(asdict(kept)).encode())
-        for name in earlier:
-            environment.remove(name)
+            for name in paths:
+                environment.remove(name)
     except (RelstateError, OSError) as error:
         _logger.debug("the failure of view %d is not kept", view_id, exc_info=error)
+
+
+def forget_failures(environment: Environment, view_id: int) -> None:
+    """Remove what is kept of a view, which is dropped. A failure to do so is no error."""
+    try:
+        for name in _paths_of(environment, view_id):
+            environment.remove(name)
+    except (RelstateError, OSError) as error:
+        _logger.debug("the failures of view %d are not removed", view_id, exc_info=error)
 
 
 def read_failure(environment: Environment, view_id: int) -> ViewFailure | None:

@@ -71,4 +71,8 @@ def _is_local(master: str) -> bool:
 def _is_on_path() -> bool:
     """Return whether ``python3`` on PATH is of the environment of this Python."""
     path = shutil.which(_DEFAULT)
-    return path is not None and os.path.dirname(path) == os.path.dirname(sys.executable)
+    return (
+        path is not None
+        and os.path.dirname(path) == os.path.dirname(sys.executable)
+        and os.path.realpath(path) == os.path.realpath(sys.executable)
+    )

@@ -12,7 +12,7 @@ Does not know: tables, or what is done with the changes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
@@ -26,10 +26,12 @@ from .debezium_messages import payload, read_messages
 from .debezium_placeholder import UNAVAILABLE, Placeholder
 from .debezium_sequence import error_column, sequence_column
 from .debezium_values import (
+    Conversion,
     Units,
     Values,
     check_nested,
     checked_units,
+    is_converted,
     json_schema,
     semantic_types,
 )
@@ -139,44 +141,56 @@ class _Rows:
     def columns(self, changes: DataFrame) -> DataFrame:
         """Return the columns of the rows, the operation and the sequence."""
         values = Values(f.col("row"), f.col("types"), self.units)
-        columns = [self._column(field, values).alias(field.name) for field in self.schema.fields]
+        fields_by_type: dict[s.DataType, list[s.StructField]] = {}
+        for field in self.schema.fields:
+            if isinstance(field.dataType, s.StringType) or is_converted(field.dataType):
+                fields_by_type.setdefault(field.dataType, []).append(field)
+        # One expression converts all columns of a type: what Spark compiles of many stays small.
+        arrays, columns_by_name = [], {}
+        for number, (data_type, fields) in enumerate(fields_by_type.items()):
+            cells = f.array(*map(values.cell, fields))
+            arrays.append(f.transform(cells, self._conversion(data_type)).alias(f"values_{number}"))
+            for index, field in enumerate(fields):
+                columns_by_name[field.name] = f.col(f"values_{number}")[index]
+        columns = [
+            columns_by_name.get(field.name, self._as_read(field)).alias(field.name)
+            for field in self.schema.fields
+        ]
         operation = f.when(f.col("row").isNull(), _no_row_error()).otherwise(f.col(OPERATION))
         columns += [operation.alias(OPERATION), f.col(SEQUENCE)]
-        return changes.select(*columns)
+        return changes.select("*", *arrays).select(*columns)
 
-    def _column(self, field: s.StructField, values: Values) -> Column:
-        """Return a column of the rows."""
-        (read,) = json_schema([field]).fields
-        raw = values.raw(field)
-        if not isinstance(read.dataType, s.StringType):
-            return self._checked(field, values, raw, read.dataType)
-        # In a lambda the value is computed once, and what Spark compiles of many columns is small.
-        column = f.transform(
-            f.array(raw), lambda value: self._checked(field, values, value, read.dataType)
-        )
-        return column[0]
+    def _conversion(self, data_type: s.DataType) -> Callable[[Column], Column]:
+        conversion = Conversion(data_type)
 
-    def _checked(
-        self, field: s.StructField, values: Values, raw: Column, read_type: s.DataType
-    ) -> Column:
-        """Return a value of the field's type; of one that is not available an error.
+        def converted(cell: Column) -> Column:
+            is_missing = self.placeholder.is_in(cell["value"], s.StringType())
+            assert is_missing is not None
+            value = conversion.converted(cell)
+            return f.when(is_missing, self._missing(cell["column"], data_type)).otherwise(value)
 
-        Of a delete such a value is not needed: it is NULL.
-        """
-        value = values.converted(field, raw)
-        is_unavailable = self.placeholder.is_in(raw, read_type)
-        if is_unavailable is None:
+        return converted
+
+    def _as_read(self, field: s.StructField) -> Column:
+        """Return a column whose type is read from the JSON as it is."""
+        value = f.col("row").getField(field.name)
+        is_missing = self.placeholder.is_in(value, field.dataType)
+        if is_missing is None:
             return value
-        missing = f.when(~f.col("is_delete"), self._unavailable_error(field))
-        return f.when(is_unavailable, missing).otherwise(value)
+        missing = self._missing(f.lit(field.name), field.dataType)
+        return f.when(is_missing, missing).otherwise(value)
 
-    def _unavailable_error(self, field: s.StructField) -> Column:
-        return error_column(
+    def _missing(self, name: Column, data_type: s.DataType) -> Column:
+        """Return the error of a value that is not available; NULL in a delete."""
+        error = error_column(
             "SchemaMismatchError",
-            f"an event has no value for the column {field.name!r}, which was stored apart and did "
+            "an event has no value for the column '",
+            name,
+            "', which was stored apart and did "
             f"not change ({self.placeholder.text}): in PostgreSQL set REPLICA IDENTITY FULL for "
             "the table, or let Debezium's ReselectColumnsPostProcessor read such values",
-        ).cast(field.dataType)
+        ).cast(data_type)
+        return f.when(~f.col("is_delete"), error)
 
 
 def _no_row_error() -> Column:

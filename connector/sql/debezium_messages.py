@@ -11,12 +11,18 @@ Does not know: the columns of a row, or its position.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 _TIMES = ("ts_ms", "ts_us", "ts_ns")
 _TRANSACTION = ("status", "id", "event_count")
 _SCHEMA_CHANGE = ("databaseName", "tableChanges")
+_WRAPPER = ("schema", "payload")
+# What else messages of these kinds have.
+_OF_TRANSACTION = ("data_collections",)
+_OF_SCHEMA_CHANGE = ("source", "schemaName", "ddl")
 # MongoDB's Extended JSON (v1 and v2): what stands for one value, and that value. Within the text of
 # a value its quotation marks would be escaped, so it is not found there.
 _NUMBER = r'"(-?[0-9][-+.0-9eE]*)"'
@@ -55,7 +61,9 @@ def read_messages(messages: DataFrame) -> DataFrame:
     flat = f.when(f.col("is_flat"), _flat_source(f.col("header")))
     read = read.select("*", flat.otherwise(source).alias("source"))
     is_mongodb = _source("connector").eqNullSafe("mongodb") | _source("ord").isNotNull()
-    time = f.when(f.col("is_flat"), _source("ts_ms")).otherwise(f.col("header")["ts_ms"])
+    time = f.when(
+        f.col("is_flat"), f.coalesce(f.col("header")["__ts_ms"], _source("ts_ms"))
+    ).otherwise(f.col("header")["ts_ms"])
     return read.select(
         "*",
         _operation().alias("op"),
@@ -70,17 +78,23 @@ def _has(header: Column, *names: str) -> Column:
     return f.size(missing) == 0
 
 
+def _has_only(header: Column, names: Sequence[str], others: Sequence[str] = ()) -> Column:
+    """Return whether a message has all of some fields, and none but these and some others."""
+    known = f.array(*map(f.lit, (*names, *others)))
+    return _has(header, *names) & (f.size(f.array_except(f.map_keys(header), known)) == 0)
+
+
 def _is_flat(header: Column) -> Column:
     return f.map_contains_key(header, "__op") | f.map_contains_key(header, "__deleted")
 
 
 def _changes_no_row(header: Column) -> Column:
     """Return whether a message is of a kind that is left out."""
-    names, times = f.map_keys(header), f.array(*map(f.lit, _TIMES))
-    is_heartbeat = _has(header, "ts_ms") & (f.size(f.array_except(names, times)) == 0)
-    is_tombstone = _has(header, "schema", "payload") & (f.size(names) == 2)
-    is_other = is_heartbeat | is_tombstone
-    is_other = is_other | _has(header, *_TRANSACTION) | _has(header, *_SCHEMA_CHANGE)
+    is_heartbeat = _has_only(header, ("ts_ms",), _TIMES)
+    is_tombstone = _has_only(header, _WRAPPER)
+    is_transaction = _has_only(header, _TRANSACTION, _OF_TRANSACTION + _TIMES)
+    is_schema_change = _has_only(header, _SCHEMA_CHANGE, _OF_SCHEMA_CHANGE + _TIMES)
+    is_other = is_heartbeat | is_tombstone | is_transaction | is_schema_change
     is_message = header["op"].eqNullSafe("m") & _has(header, "message")
     has_no_operation = ~f.map_contains_key(header, "op")
     return ~_is_flat(header) & (is_message | (is_other & has_no_operation))
@@ -94,7 +108,10 @@ def _flat_source(header: Column) -> Column:
 
     def is_shortest(name: Column, _: Column) -> Column:
         short = f.regexp_replace(name, _FLAT_NAME, "__")
-        return name.startswith("__") & ((name == short) | ~f.map_contains_key(header, short))
+        is_shortest = (name == short) | ~f.map_contains_key(header, short)
+        # __ts_ms is the time of the connector, not of the source.
+        is_time = name == "__source_ts_ms"
+        return name.startswith("__") & (name != "__ts_ms") & (is_shortest | is_time)
 
     fields = f.map_filter(header, is_shortest)
     return f.transform_keys(fields, lambda name, _: f.regexp_replace(name, _FLAT_NAME, ""))
@@ -123,7 +140,11 @@ def _row() -> Column:
 
 def payload(text: Column) -> Column:
     """Return the JSON of a message without the wrapper of Kafka Connect, if it has one."""
-    return f.coalesce(f.get_json_object(text, "$.payload"), text)
+    names = f.json_object_keys(text)
+    is_wrapped = (f.size(names) == 2) & f.forall(names, lambda name: name.isin(*_WRAPPER))
+    return f.when(is_wrapped, f.coalesce(f.get_json_object(text, "$.payload"), text)).otherwise(
+        text
+    )
 
 
 def _plain_json(text: Column) -> Column:

@@ -66,53 +66,59 @@ class Values:
     types: Column
     units: Mapping[str, str] = field(default_factory=dict)
 
-    def raw(self, column: s.StructField) -> Column:
-        """Return a value as it was read: text, if it is converted."""
-        return self.row.getField(column.name)
-
-    def converted(self, column: s.StructField, value: Column) -> Column:
-        """Return a raw value as one of its column's type."""
-        data_type = column.dataType
-        semantic_type = self.types[column.name]["name"]
-        if isinstance(data_type, s.StringType):
-            type_error = _type_error(column, value, semantic_type).cast("string")
-            is_bytes = value.isNotNull() & semantic_type.isin(_DECIMAL, _VARIABLE_DECIMAL)
-            return f.when(is_bytes, type_error).otherwise(value)
-        if not is_converted(data_type):
-            return value
-        if isinstance(data_type, s.DecimalType):
-            converted = self._decimal(column, value)
-        elif isinstance(data_type, s.TimeType):
-            converted = self._time(column, value)
-        else:
-            converted = self._moment(column, value)
-        type_error = _type_error(column, value, semantic_type).cast(data_type)
-        return f.when(value.isNotNull(), f.coalesce(converted, type_error))
-
-    def _number(self, column: s.StructField, value: Column, units: Mapping[str, str]) -> Column:
-        """Return a number of units in microseconds; NULL where the unit is unknown."""
-        semantic_type = self.types[column.name]["name"]
-        number = f.when(value.rlike("^-?[0-9]+$"), value.try_cast("bigint"))
+    def cell(self, column: s.StructField) -> Column:
+        """Return a value as it was read, and what is needed to convert it, as a struct."""
         unit = self.units.get(column.name.lower())
-        per_unit = f.create_map(*(f.lit(x) for name in units for x in (name, _UNITS[units[name]])))
-        factor = per_unit[semantic_type]
-        if unit is not None:
-            default = f.lit(_UNITS[unit])
-        elif isinstance(column.dataType, s.DateType):
-            default = f.when(number.between(_FIRST_DAY, _LAST_DAY), f.lit(_DAY))
+        factor = None if unit is None else _UNITS[unit]
+        return f.struct(
+            f.lit(column.name).alias("column"),
+            self.row.getField(column.name).alias("value"),
+            self.types[column.name].alias("type"),
+            f.lit(factor).cast("bigint").alias("factor"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """How a `Values.cell` becomes a value of a type that `json_schema` reads as text."""
+
+    data_type: s.DataType
+
+    def converted(self, cell: Column) -> Column:
+        """Return the value of a cell."""
+        data_type, value = self.data_type, cell["value"]
+        semantic_type = cell["type"]["name"]
+        if isinstance(data_type, s.StringType):
+            is_bytes = value.isNotNull() & semantic_type.isin(_DECIMAL, _VARIABLE_DECIMAL)
+            return f.when(is_bytes, _type_error(cell, data_type)).otherwise(value)
+        if isinstance(data_type, s.DecimalType):
+            converted = self._decimal(cell)
+        elif isinstance(data_type, s.TimeType):
+            converted = self._time(cell)
         else:
-            default = f.lit(None)
+            converted = self._moment(cell)
+        return f.when(value.isNotNull(), f.coalesce(converted, _type_error(cell, data_type)))
+
+    def _number(self, cell: Column, units: Mapping[str, str]) -> Column:
+        """Return a number of units in microseconds; NULL where the unit is unknown."""
+        value, semantic_type = cell["value"], cell["type"]["name"]
+        number = f.when(value.rlike("^-?[0-9]+$"), value.try_cast("bigint"))
+        per_unit = f.create_map(*(f.lit(x) for name in units for x in (name, _UNITS[units[name]])))
+        factor, default = per_unit[semantic_type], cell["factor"]
+        if isinstance(self.data_type, s.DateType):
+            days = f.when(number.between(_FIRST_DAY, _LAST_DAY), f.lit(_DAY))
+            default = f.coalesce(default, days)
         factor = f.when(semantic_type.isNull(), default.cast("bigint")).otherwise(factor)
         return f.when(factor == 0, _floored(number, 1_000)).otherwise(
             f.try_multiply(number, factor.cast("bigint"))
         )
 
-    def _moment(self, column: s.StructField, value: Column) -> Column:
+    def _moment(self, cell: Column) -> Column:
         """Return a DATE, TIMESTAMP or TIMESTAMP_NTZ; NULL for what is not one."""
-        data_type = column.dataType
+        data_type, value = self.data_type, cell["value"]
         date = f.regexp_extract(value, _MONGODB_DATE, 1).try_cast("bigint")
         micros = f.coalesce(
-            self._number(column, value, _MOMENTS), f.try_multiply(date, f.lit(1_000).cast("bigint"))
+            self._number(cell, _MOMENTS), f.try_multiply(date, f.lit(1_000).cast("bigint"))
         )
         text = value
         if isinstance(data_type, s.DateType):
@@ -122,10 +128,10 @@ class Values:
             _moment_of(micros, data_type), f.when(~is_number, text.try_cast(data_type))
         )
 
-    def _time(self, column: s.StructField, value: Column) -> Column:
+    def _time(self, cell: Column) -> Column:
         """Return a TIME; NULL for what is not one, such as 25 hours or -1 (MySQL has them)."""
-        data_type = column.dataType
-        micros = self._number(column, value, _TIMES)
+        data_type, value = self.data_type, cell["value"]
+        micros = self._number(cell, _TIMES)
         in_day = f.when(micros.between(0, _DAY - 1), micros)
         text = f.regexp_replace(value, "Z$", "")
         is_number = value.rlike("^-?[0-9]+$")
@@ -134,20 +140,20 @@ class Values:
             f.when(~is_number, text.try_cast(data_type)),
         )
 
-    def _decimal(self, column: s.StructField, value: Column) -> Column:
+    def _decimal(self, cell: Column) -> Column:
         """Return a DECIMAL of text, of a number, or of bytes; NULL for what is not one."""
-        semantic_type = self.types[column.name]["name"]
+        value, semantic_type = cell["value"], cell["type"]["name"]
         is_bytes = f.coalesce(semantic_type.isin(_DECIMAL, _VARIABLE_DECIMAL), f.lit(False))
-        text = f.when(is_bytes, self._decimal_text(column, value)).otherwise(value)
-        return text.try_cast(column.dataType)
+        text = f.when(is_bytes, self._decimal_text(cell)).otherwise(value)
+        return text.try_cast(self.data_type)
 
-    def _decimal_text(self, column: s.StructField, value: Column) -> Column:
+    def _decimal_text(self, cell: Column) -> Column:
         """Return the digits of a decimal that is sent as bytes, NULL for what is not one.
 
         The bytes are a whole number, in base64; the scale is a parameter of the schema, or in a
         struct with them.
         """
-        semantic_type = self.types[column.name]
+        value, semantic_type = cell["value"], cell["type"]
         is_struct = semantic_type["name"] == _VARIABLE_DECIMAL
         scale = f.when(is_struct, f.get_json_object(value, "$.scale"))
         scale = scale.otherwise(semantic_type["scale"]).try_cast("int")
@@ -249,18 +255,19 @@ def _parts(data_type: s.DataType) -> Sequence[s.DataType]:
     return [data_type, *(part for child in inner for part in _parts(child))]
 
 
-def _type_error(column: s.StructField, value: Column, semantic_type: Column) -> Column:
+def _type_error(cell: Column, data_type: s.DataType) -> Column:
     """Return an expression that fails for a value that cannot be one of its column."""
-    is_decimal = isinstance(column.dataType, s.DecimalType | s.StringType)
+    is_decimal = isinstance(data_type, s.DecimalType | s.StringType)
     return error_column(
         "SchemaMismatchError",
-        f"the column {column.name!r} is {column.dataType.simpleString()}, and an event of Debezium "
-        "has ",
-        value,
+        "the column '",
+        cell["column"],
+        f"' is {data_type.simpleString()}, and an event of Debezium has ",
+        cell["value"],
         " of the schema type ",
-        f.coalesce(semantic_type, f.lit("NULL")),
+        f.coalesce(cell["type"]["name"], f.lit("NULL")),
         _DECIMAL_ADVICE if is_decimal else _TIME_ADVICE,
-    )
+    ).cast(data_type)
 
 
 _TIME_ADVICE = (

@@ -15,7 +15,7 @@ Does not know: the store, or Spark.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NoReturn, TypeAlias
+from typing import TypeAlias
 
 from relstate.connector.syntax.tokens import TokenReader, excerpt
 from relstate.storage import errors
@@ -140,8 +140,10 @@ def read_describe(reader: TokenReader) -> DescribeTable | DescribeColumn | Descr
     return DescribeTable(name, extended)
 
 
-def read_describe_query(reader: TokenReader) -> NoReturn:
-    """Raise the UnsupportedStatementError of DESCRIBE QUERY."""
+def read_describe_query(reader: TokenReader) -> DescribeTable:
+    """Return the description of a table named query; else UnsupportedStatementError."""
+    if reader.token is None:
+        return DescribeTable("query")
     query = reader.source(reader.rest())
     raise errors.UnsupportedStatementError(
         f"DESCRIBE QUERY {excerpt(query)}: db.sql(query).schema has the columns of a query, and "

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
 from relstate.connector.types import struct_of
-from relstate.storage import Environment, MomentRange, StoreState, ViewClock, types
+from relstate.storage import Environment, MomentRange, StoreState, ViewClock, errors, types
 
 from .executor.moments import NextMoments
 from .plan.temporal import CLOCK, DAY, ClockBound, ClockStep, TemporalFilter
@@ -185,11 +185,11 @@ class _Evaluated:
 
     def range_of(self, node: TemporalFilter, kept: int) -> MomentRange:
         """Return what passes a filter at the time; ``kept``: the first moment that was kept."""
-        low = None if node.low is None else self._value(node.low, self.time, _MOST)
-        high = None if node.high is None else self._value(node.high, self.time, _LEAST)
+        low = None if node.low is None else self._value(node.low, self.time)
+        high = None if node.high is None else self._value(node.high, self.time)
         first = node.low or node.high
         assert first is not None
-        settled = self._value(first, self.time - first.margin * DAY, _LEAST)
+        settled = self._value(first, self.time - first.margin * DAY)
         return MomentRange(low, high, max(kept, settled))
 
     def course_of(self, node: TemporalFilter) -> _Course:
@@ -206,9 +206,14 @@ class _Evaluated:
         numbers = np.array([default if value is None else value for value in values], np.int64)
         return numbers[:_QUARTERS], numbers[_QUARTERS:]
 
-    def _value(self, bound: ClockBound, time: int, default: int) -> int:
+    def _value(self, bound: ClockBound, time: int) -> int:
         value = self.values[bound.text][int(np.flatnonzero(self.times == time)[0])]
-        return default if value is None else value
+        if value is None:
+            raise errors.UnsupportedStatementError(
+                f"{bound.text} is NULL, so no row can be compared with it: check the units and "
+                "formats in it"
+            )
+        return value
 
 
 def _quarters(time: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -185,6 +185,8 @@ class Builder:
             if has_subquery_call(condition):
                 node, residual = self.attach_condition(node, condition)
                 node = _filter(node, [] if residual is None else [residual])
+        if any(map(has_subquery_call, timed)):
+            node, timed = self.attach_values(node, timed)
         return filter_by_clock(self.analysis, self.compute, self.namer.unique_name, node, timed)
 
     def compute(

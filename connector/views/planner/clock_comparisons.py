@@ -46,18 +46,42 @@ _DIFFERENCES = frozenset({"datediff", "date_diff", "timestampdiff"})
 _ADDITIONS: dict[str, type[Tree]] = {
     "date_add": exp.Add, "dateadd": exp.Add, "date_sub": exp.Sub,
 }  # fmt: skip
-# The first time at which a function of the present time is at least a number, and the type in which
-# they are compared.
+
+
+@dataclass(frozen=True, slots=True)
+class _FirstTime:
+    """The first time at which a function of the present time is at least a number.
+
+    ``text``: of the number. ``data_type``: in which times are compared. ``most``: numbers beyond it
+    are compared as it, which no present time reaches; a column may have any as a mark.
+    """
+
+    text: str
+    data_type: str
+    most: int
+
+    def at(self, number: str) -> str:
+        """Return the time for the text of a number, a DECIMAL(38, 0) at most."""
+        most = self.most
+        within = f"CASE WHEN {number} < -{most} THEN -{most} WHEN {number} > {most} THEN {most}"
+        return self.text.format(f"CAST({within} ELSE {number} END AS BIGINT)")
+
+
+_FIRST_SECOND = _FirstTime("timestamp_seconds({})", "TIMESTAMP", 9 * 10**12)
+_FIRST_DAY = _FirstTime("date_from_unix_date(CAST({} AS INT))", "DATE", 2 * 10**9)
 _FIRST_TIMES = {
-    "year": ("make_date(CAST({} AS INT), 1, 1)", "DATE"),
-    "unix_date": ("date_from_unix_date(CAST({} AS INT))", "DATE"),
-    "unix_timestamp": ("timestamp_seconds({})", "TIMESTAMP"),
-    "to_unix_timestamp": ("timestamp_seconds({})", "TIMESTAMP"),
-    "unix_seconds": ("timestamp_seconds({})", "TIMESTAMP"),
-    "unix_millis": ("timestamp_millis({})", "TIMESTAMP"),
-    "unix_micros": ("timestamp_micros({})", "TIMESTAMP"),
+    "year": _FirstTime("make_date(CAST({} AS INT), 1, 1)", "DATE", 290_000),
+    "unix_date": _FIRST_DAY,
+    "unix_timestamp": _FIRST_SECOND,
+    "to_unix_timestamp": _FIRST_SECOND,
+    "unix_seconds": _FIRST_SECOND,
+    "unix_millis": _FirstTime("timestamp_millis({})", "TIMESTAMP", 9 * 10**15),
+    "unix_micros": _FirstTime("timestamp_micros({})", "TIMESTAMP", 9 * 10**18),
 }
+_OF_DATES = "year", "unix_date"
 _UNITS = frozenset({"MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK"})
+# More fit no interval of weeks. Larger numbers of small units would, but nobody means them.
+_MOST_UNITS = 15_000_000
 _MICROSECONDS = {"MICROSECOND": 1, "MILLISECOND": 1000}
 _DAYS = {"DAY": 1, "WEEK": 7}
 
@@ -107,7 +131,13 @@ class ClockComparisons:
         """Yield comparisons of times for one of whole units between two times, cut to zero."""
         unit, start, end = call.expressions
         name, number = unit.name.upper().removesuffix("S"), _whole_number(other)
-        if name not in _UNITS or number is None or (has_clock(start) and has_clock(end)):
+        is_large = number is not None and abs(number) > _MOST_UNITS
+        if (
+            name not in _UNITS
+            or number is None
+            or is_large
+            or (has_clock(start) and has_clock(end))
+        ):
             raise _mixed_error(
                 condition,
                 "compare the time of the row with the present one and an interval, as in "
@@ -135,16 +165,19 @@ class ClockComparisons:
                 raise _mixed_error(
                     condition, f"it compares whole numbers with a {data_type}: CAST it to BIGINT"
                 )
-        number = " ".join(
-            f"{'-' if term_sign == sign else '+'} CAST({text_of(term)} AS BIGINT)"
+        number = "".join(
+            f" {'-' if term_sign == sign else '+'} CAST({text_of(term)} AS DECIMAL(20, 0))"
             for term_sign, term in others
         )
-        first, data_type_name = _FIRST_TIMES[function_name(call) or ""]
-        argument = text_of(call.expressions[0] if call.expressions else exp.Anonymous(this="now"))
+        name = function_name(call) or ""
+        first = _FIRST_TIMES[name]
+        argument = call.expressions[0] if call.expressions else exp.Anonymous(this="now")
         if columns_of(call):
             raise _mixed_error(condition, CLOCK_HINT)
-        time = f"CAST({argument} AS {data_type_name})"
-        least, next_one = first.format(f"0 {number}"), first.format(f"0 {number} + 1")
+        if name not in _OF_DATES and isinstance(self._types([argument])[0], types.TimestampNtz):
+            raise _mixed_error(condition, "use now() instead of a time without a time zone")
+        time = f"CAST({text_of(argument)} AS {first.data_type})"
+        least, next_one = first.at(f"0{number}"), first.at(f"1{number}")
         if operator in (exp.GTE, exp.GT, exp.EQ):
             yield parse_expression(f"{time} >= {next_one if operator is exp.GT else least}")
         if operator in (exp.LT, exp.LTE, exp.EQ):
@@ -186,6 +219,9 @@ class ClockComparisons:
                 condition, f"it compares a {total_type} with a {other_type}: CAST both to TIMESTAMP"
             )
         value = f"CAST({text_of(other)} AS {common}) {opposite} {step}"
+        if isinstance(common, types.Date) and not isinstance(second_type, types.DayTimeInterval):
+            day = f"unix_date(CAST({text_of(other)} AS DATE))"
+            value = _FIRST_DAY.at(f"CAST({day} AS DECIMAL(20, 0)) {opposite} {step}")
         sign = _SIGNS[FLIPPED[operator]]
         return parse_expression(f"{value} {sign} CAST({text_of(first)} AS {common})")
 
@@ -208,6 +244,18 @@ class ClockComparisons:
         return tuple(self.analysis.types_of(self.node.fields, texts)) if texts else ()
 
 
+def equality(condition: exp.NullSafeEQ) -> Tree:
+    """Return the equality that ``<=>`` with the present time is, but for NULL.
+
+    UnsupportedStatementError if both sides may be NULL.
+    """
+    sides = condition.this, condition.expression
+    if any(has_clock(side) and columns_of(side) for side in sides):
+        raise _mixed_error(condition, "write = instead of <=>, and OR … IS NULL where NULLs count")
+    left, right = map(as_operand, sides)
+    return exp.EQ(this=left, expression=right)
+
+
 def _coalesced(left: Tree, right: Tree) -> Tree:
     return exp.Anonymous(this="coalesce", expressions=[left.copy(), right.copy()])
 
@@ -219,9 +267,12 @@ def _counts_units(tree: Tree) -> bool:
 
 
 def _terms(tree: Tree, sign: int) -> Iterator[tuple[int, Tree]]:
-    """Yield the terms of a sum with their signs; a difference of dates is two terms."""
+    """Yield the terms of a sum with their signs: a difference of dates as two, if one is now."""
     tree = without_parentheses(tree)
     match tree:
+        case _ if not has_clock(tree):
+            # Spark adds up in the type of its terms.
+            yield sign, tree
         case exp.Add() | exp.Sub():
             yield from _terms(tree.this, sign)
             yield from _terms(tree.expression, sign if isinstance(tree, exp.Add) else -sign)

@@ -32,7 +32,7 @@ from relstate.storage import NEVER, types
 from ..plan.node import Node
 from ..plan.stateless import Filter, Output, Project, Union
 from .analysis import Analysis
-from .clock_comparisons import has_clock
+from .clock_comparisons import equality, has_clock
 from .clock_flags import UniqueName, attach_flags, is_comparison, memberships, pair
 from .disjoint_terms import Combination, Term, disjoint_terms
 from .temporal import ComputeFields, MomentBound, compare_with_clock, filter_moments
@@ -86,7 +86,7 @@ def _without_not(condition: Tree, *, is_negated: bool = False) -> Tree:
         case exp.Between() | exp.In():
             return _without_not(memberships(condition), is_negated=is_negated)
         case exp.NullSafeEQ() if not is_negated:
-            return pair(exp.EQ, condition.this, condition.expression)
+            return equality(condition)
         case exp.And() | exp.Or():
             parts = (condition.this, condition.expression)
             left, right = (_without_not(part, is_negated=is_negated) for part in parts)

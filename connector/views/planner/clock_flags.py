@@ -32,7 +32,7 @@ from relstate.connector.syntax.tree import (
 from ..plan.node import Node
 from ..plan.temporal import TemporalFilter
 from .analysis import Analysis
-from .clock_comparisons import FLIPPED, has_clock
+from .clock_comparisons import FLIPPED, equality, has_clock
 from .expressions import COMPARISONS, is_clock, present_time_error
 from .temporal import ComputeFields, MomentBound, compare_with_clock, filter_moments
 
@@ -94,7 +94,7 @@ def _expanded(condition: Tree, compared: dict[str, Tree]) -> Tree:
             equal = _expanded(pair(exp.EQ, condition.this, condition.expression), compared)
             return exp.Paren(this=exp.Not(this=equal))
         case exp.NullSafeEQ():
-            equal = _expanded(pair(exp.EQ, condition.this, condition.expression), compared)
+            equal = _expanded(equality(condition), compared)
             return exp.Anonymous(this="coalesce", expressions=[equal, exp.false()])
     text = comparable_text(condition)
     compared.setdefault(text, condition)

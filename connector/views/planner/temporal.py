@@ -216,7 +216,9 @@ class _Time:
             case types.Date():
                 return f"CAST(unix_date({text}) AS BIGINT)"
             case types.TimestampNtz():
-                return f"timestampdiff(MICROSECOND, {_EPOCH}, {text})"
+                # timestampdiff counts in the session's time zone, which lacks an hour each spring.
+                length = f"CAST(({text}) - {_EPOCH} AS INTERVAL SECOND)"
+                return f"CAST(CAST({length} AS DECIMAL(20, 6)) * 1000000 AS BIGINT)"
         return f"unix_micros({text})"
 
     def bounds(self, time_zone: str) -> Iterator[tuple[bool, ClockBound]]:
