@@ -16,10 +16,11 @@ from .waiting import WaitingList
 
 
 class Connected(Protocol):
-    """A client that is connected; ``address``: its host and port."""
+    """A client that is connected; ``address``: its host and port; ``is_closing``: not for long."""
 
     id: int
     address: str
+    is_closing: bool
 
     @property
     def subscriptions(self) -> int:

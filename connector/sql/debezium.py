@@ -6,7 +6,7 @@ object with ``schema`` and ``payload``, or flattened to the row. A value that is
 tombstone, by which Kafka removes a key. It follows the event of the delete, so it is left out.
 
 Promises: an event that cannot be read fails the query; none that changes a row is left out, and no
-value is read as another.
+value is read as another, but for numbers of JSON: Spark reads those with a fraction as DOUBLE.
 Does not know: tables, or what is done with the changes.
 """
 
@@ -198,7 +198,9 @@ def _no_row_error() -> Column:
     mongodb = error_column(
         "SchemaMismatchError",
         "an update of MongoDB has no document after it: set the connector's property "
-        "capture.mode=change_streams_update_full; its sequence is ",
+        "capture.mode=change_streams_update_full; if it is set, the document was deleted before "
+        "MongoDB looked it up, and the delete follows: leave this event out by a filter; its "
+        "sequence is ",
         sequence,
     )
     delete = error_column(

@@ -186,7 +186,8 @@ class Builder:
                 node, residual = self.attach_condition(node, condition)
                 node = _filter(node, [] if residual is None else [residual])
         if any(map(has_subquery_call, timed)):
-            node, timed = self.attach_values(node, timed)
+            node, values = self.attach_values(node, timed)
+            timed = list(values)
         return filter_by_clock(self.analysis, self.compute, self.namer.unique_name, node, timed)
 
     def compute(

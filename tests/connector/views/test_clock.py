@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from relstate.connector.syntax.present_time import query_at
 from relstate.connector.views import backfill, runner
 from relstate.connector.views.runner import JobRunner
 from relstate.storage import Store
+from relstate.storage.errors import UnsupportedStatementError, ViewFailedError
 from support.clock import ManualClock
 from support.commits import quick_environment
 from support.moving import Moving
@@ -320,6 +321,74 @@ def test_a_clock_that_is_set_back_lets_rows_come_back(
         db.refresh()
     law.check(f"{case}, at the end")
     assert [report for report in db.check_views() if not report.ok] == []
+
+
+MARKS = {
+    "never": "SELECT k, x > unix_timestamp() AS a, unix_timestamp() - x < 60 AS b, "
+    "year(current_date()) < n AS c, datediff(current_date(), d) < n AS e FROM m",
+    "steps": "SELECT k, date_sub(current_date(), n) <= d AS a FROM m",
+    "lost": "SELECT k, now() - ts < INTERVAL 1 HOUR AS a, "
+    "timestampdiff(MINUTE, ts, now()) < 60 AS b FROM m",
+    "found": "SELECT k FROM m WHERE datediff(current_date(), d) < (SELECT min(n) FROM m)",
+}
+
+
+def test_marks_and_the_hour_that_spring_lacks_compare_as_in_spark(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The greatest numbers of a type, NULLs, and local times that no clock showed."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    clock = ManualClock(micros(datetime(2024, 3, 31, 0, 45, tzinfo=UTC)))
+    environment = quick_environment(tmp_path / "marks", clock)
+    store = Store.create(environment.root, vnode_count=8, shards=1, environment=environment)
+    store.create_table("m", "k INT, n INT, x BIGINT, d DATE, ts TIMESTAMP", primary_key=["k"])
+    begin, day = datetime(2024, 3, 31, tzinfo=UTC), date(2024, 3, 30)
+    rows = pa.table(
+        {
+            "k": pa.array(range(5), pa.int32()),
+            "n": pa.array([2024, 2**31 - 1, None, 1, 2], pa.int32()),
+            "x": [0, 2**63 - 1, -(2**62), None, int(begin.timestamp())],
+            "d": pa.array([day, day, None, day, day], pa.date32()),
+            "ts": pa.array(
+                [begin + timedelta(minutes=30 * n) for n in range(4)] + [None],
+                pa.timestamp("us", "UTC"),
+            ),
+        }
+    )
+    store.write("m", rows)
+    db, law = Database(session, store), Law(session, store, clock, MARKS)
+    law.session.createDataFrame(rows).createOrReplaceTempView("m")
+    create(db, MARKS)
+    for number in range(5):
+        law.check(f"step {number}")
+        clock.advance(HOUR // 2)
+        db.refresh()
+    law.check("at the end")
+
+
+@pytest.mark.parametrize(
+    ("condition", "advice"),
+    [
+        ("now() - ts <=> INTERVAL 1 HOUR", "write = instead of <=>"),
+        ("datediff(current_date(), d) <=> n", "write = instead of <=>"),
+        ("unix_seconds(localtimestamp()) > n", "use now()"),
+        ("timestampdiff(WEEK, ts, now()) < 9000000000000", "compare the time of the row"),
+        ("ts > date_trunc('bogus', now())", "check the units"),
+    ],
+)
+def test_comparisons_that_cannot_be_written_otherwise_are_refused(
+    condition: str, advice: str, spark: SparkSession, store: Store
+) -> None:
+    """With what to write instead, and without a view that nobody can refresh."""
+    store.create_table("t", "k INT, n INT, d DATE, ts TIMESTAMP", primary_key=["k"])
+
+    with pytest.raises((UnsupportedStatementError, ViewFailedError), match=advice):
+        Database(spark, store).sql(
+            f"CREATE MATERIALIZED VIEW v AS SELECT k, {condition} AS c FROM t"
+        )
+
+    assert store.views() == ()
 
 
 @pytest.fixture
