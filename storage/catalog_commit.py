@@ -17,6 +17,7 @@ from .log.state import StoreState
 from .log.table_definition import TableDefinition
 from .log.transaction import CommitResult
 from .table.encoding import encoding_of
+from .view_failures import forget_failures
 
 # A conflict means that another writer changed the same table or view.
 ATTEMPTS = 100
@@ -37,8 +38,8 @@ def drop(
 ) -> None:
     """Drop the tables whose ids ``ids_in`` returns, whatever others create or drop meanwhile.
 
-    ``cascade``: drop the views that read them too; else DependentViewsError. TableNotFoundError of
-    ``ids_in``, unless ``if_exists``.
+    ``cascade``: drop the views that read them too; else DependentViewsError. What is kept of the
+    failures of dropped views is removed. TableNotFoundError of ``ids_in``, unless ``if_exists``.
     """
     for _ in range(ATTEMPTS):
         state = epochs.state
@@ -52,9 +53,11 @@ def drop(
         check_droppable(state, dropped)
         try:
             propose(epochs, operation, dropped_tables=dropped)
-            return
         except (TableNotFoundError, DependentViewsError, ConflictError):
             continue
+        for view_id in state.views.keys() & set(dropped):
+            forget_failures(epochs.environment, view_id)
+        return
     raise contested_error(", ".join(map(state.name_of, table_ids)))
 
 

@@ -23,7 +23,6 @@ from .log.proposal import AlteredTable, AlteredView, NewView, Required
 from .log.state import StoreState
 from .log.view import CatalogView, ViewDefinition
 from .replacement import renamed_table
-from .view_failures import forget_failures
 
 # Returns the definition of a view that reads a renamed one, given the state before.
 FollowRename: TypeAlias = Callable[[StoreState, ViewDefinition], ViewDefinition]
@@ -88,18 +87,14 @@ class ViewCatalog:
 
     def drop(self, name: str, *, if_exists: bool, cascade: bool) -> None:
         """Drop a view with all its tables: see `Store.drop_view`."""
-        view_ids: set[int] = set()
 
         def ids_of_view(state: StoreState) -> tuple[int, ...]:
             view = state.view(name)
-            view_ids.add(view.view_id)
             replacement = state.replacement_of(view.view_id)
             views = (view,) if replacement is None else (view, replacement)
             return tuple(table_id for view in views for table_id in view.definition.table_ids)
 
         drop(self._epochs, "drop view", ids_of_view, if_exists=if_exists, cascade=cascade)
-        for view_id in view_ids:
-            forget_failures(self._epochs.environment, view_id)
 
     def drop_replacement(self, view_id: int) -> None:
         """Drop a replacement, by its id, unless it has taken its place or was dropped."""

@@ -26,7 +26,7 @@ _SPARE_ROWS = 4
 _MORE = 4
 
 
-def first_rows(
+def seek_first_rows(
     reader: PrefixReader, ranges: KeyRanges, count: int, most: int, *, descending: bool
 ) -> Block | None:
     """Return the first ``count`` visible rows of all ranges, or the last ones, in their order.

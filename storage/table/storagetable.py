@@ -30,7 +30,7 @@ from . import conditional
 from .columnnames import readable_columns, visible_names
 from .conditional import Reading
 from .encoding import Encoding
-from .first_rows import first_rows
+from .first_rows import seek_first_rows
 from .header import EXPIRY
 from .lookup import Lookup
 from .pointget import ColumnGets, point_get
@@ -393,7 +393,7 @@ class StorageTable:
             np.ones(len(ranges), np.bool_),
         )
         reader = self._prefix_reader
-        rows = first_rows(reader, key_ranges, count, most, descending=descending)
+        rows = seek_first_rows(reader, key_ranges, count, most, descending=descending)
         return None if rows is None else self._decode(Piece((rows,), None), columns)
 
     def scan_ranges(

@@ -7,6 +7,7 @@ import pytest
 from relstate.storage import Store, ViewFailure, keep_failure, read_failure
 from relstate.storage.environment import Environment
 from relstate.storage.view_failures import MOST_MESSAGE
+from support.views import new_view
 
 
 def test_the_last_failure_of_each_view_is_kept(store: Store) -> None:
@@ -22,6 +23,20 @@ def test_the_last_failure_of_each_view_is_kept(store: Store) -> None:
     assert store.check().ok
     store.vacuum(retention=0)
     assert read_failure(environment, 4) is not None
+
+
+def test_failures_go_with_their_views(store: Store) -> None:
+    """Also those of views that are dropped with what they read."""
+    store.create_table("t", "k BIGINT, n BIGINT", primary_key=["k"])
+    for name, source in (("v", "t"), ("w", "v"), ("x", "t")):
+        store.view_catalog.create(new_view(store, name, source))
+        view_id = store.view(name).view_id
+        keep_failure(store.environment, view_id, ViewFailure(1, 1, "a"))
+
+    store.drop_view("x")
+    assert len(store.environment.list("_failures")) == 2
+    store.drop_table("t", cascade=True)
+    assert store.environment.list("_failures") == []
 
 
 def test_a_failure_that_cannot_be_kept_or_read_is_no_error(
