@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,8 +70,10 @@ class Daemon:
 class Cluster:
     """A master and two workers of one core each. Used as a context."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, variables: Mapping[str, str]) -> None:
+        """``variables``: of the environment of the workers, beside a cache for each."""
         self.folder = folder
+        self._variables = variables
         self.accidents = folder / "accidents"
         self.accidents.mkdir(parents=True)
         self.master = ""
@@ -113,6 +115,15 @@ class Cluster:
             self.start_worker(number)
         return len(dead)
 
+    def caches(self) -> list[Path]:
+        """Return the folders of the workers' caches."""
+        return [worker.folder / "cache" for worker in self._workers]
+
+    def logs(self) -> list[Path]:
+        """Return the files that the master, the workers and the executors log to."""
+        work = (self.folder.glob(f"worker*/work/*/*/{name}") for name in ("stdout", "stderr"))
+        return [*self.folder.glob("*/log"), *(log for logs in work for log in logs)]
+
     def executors(self) -> list[int]:
         """Return the process ids of all executors."""
         return [child for worker in self._workers for child in children_of(worker.process.pid)]
@@ -147,6 +158,7 @@ class Cluster:
             "SPARK_WORKER_DIR": str(folder / "work"),
             "SPARK_LOCAL_DIRS": str(folder / "local"),
             "RELSTATE_ACCIDENTS": str(self.accidents),
+            "RELSTATE_CACHE_FOLDER": str(folder / "cache"),
         }
         environment["PYTHONPATH"] += f":{ROOT / 'tests' / 'support' / 'accidents'}"
         return Daemon(command, folder, environment)
@@ -154,6 +166,7 @@ class Cluster:
     def _environment(self) -> dict[str, str]:
         return {
             **os.environ,
+            **self._variables,
             "SPARK_HOME": str(_SPARK_HOME),
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": _QUICK_START,

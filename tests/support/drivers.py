@@ -29,12 +29,21 @@ class Driver:
     """
 
     def __init__(
-        self, folder: Path, settings: Mapping[str, str], remote: str | None = None
+        self,
+        folder: Path,
+        settings: Mapping[str, str],
+        remote: str | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
-        """``settings``: of the session; ``remote``: the address of a server of Spark Connect."""
+        """``settings``: of the session; ``remote``: the address of a server of Spark Connect.
+
+        ``variables``: of the process's environment, beside a cache of its own.
+        """
+        self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
+        environment = {**(variables or {}), "RELSTATE_CACHE_FOLDER": str(folder / "cache")}
         self._pool = ProcessPoolExecutor(
-            1, get_context("spawn"), _begin, (str(folder), dict(settings), remote)
+            1, get_context("spawn"), _begin, (str(folder), environment, dict(settings), remote)
         )
         self._process = self._pool.submit(os.getpid)
 
@@ -75,9 +84,12 @@ class Driver:
 _session: list[SparkSession] = []
 
 
-def _begin(folder: str, settings: dict[str, str], remote: str | None) -> None:
+def _begin(
+    folder: str, environment: dict[str, str], settings: dict[str, str], remote: str | None
+) -> None:
     # The JVM writes what it logs to this process's output; the tests show it only where one fails.
     os.chdir(folder)
+    os.environ.update(environment)
     log = os.open("log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(log, 1)
     os.dup2(log, 2)

@@ -11,6 +11,7 @@ import contextlib
 import os
 import tempfile
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -39,8 +40,13 @@ _VARIABLES = {
 def serve_places(resources: contextlib.ExitStack) -> None:
     """Start a server, which this process and those that it starts find by their environment."""
     folder = Path(resources.enter_context(tempfile.TemporaryDirectory()))
-    options = s3_options(resources.enter_context(s3_server(folder)), folder / "cache")
-    os.environ.update({_VARIABLES[name]: value for name, value in options.items()})
+    endpoint = resources.enter_context(s3_server(folder))
+    os.environ.update(variables_of(s3_options(endpoint, folder / "cache")))
+
+
+def variables_of(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of the environment that say what storage options of S3 do."""
+    return {_VARIABLES[name]: value for name, value in options.items()}
 
 
 def is_elsewhere(item: pytest.Item, place: str) -> bool:

@@ -13,7 +13,7 @@ import pytest
 
 from relstate.storage import Store
 from support import cluster_life
-from support.cluster import Cluster, on_demand, wait_for
+from support.cluster import Cluster, wait_for
 from support.drivers import Driver
 
 SPECULATION = {
@@ -28,10 +28,10 @@ HALF = {"spark.cores.max": "1"}
 
 @pytest.mark.timeout(900)
 def test_a_slow_task_that_is_run_twice_writes_once(
-    cluster: Cluster, make_driver: Callable[..., Driver], tmp_path: Path
+    cluster: Cluster, make_driver: Callable[..., Driver], store_path: str
 ) -> None:
     """Spark starts a task that stops for ten minutes again, on the other worker."""
-    path, model = str(tmp_path / "store"), cluster_life.made_rows(0, 300, 1)
+    path, model = str(store_path), cluster_life.made_rows(0, 300, 1)
     driver = make_driver({**cluster.settings, **SPECULATION})
     driver.run(cluster_life.create, path)
     driver.run(cluster_life.upsert, path, model)
@@ -39,18 +39,17 @@ def test_a_slow_task_that_is_run_twice_writes_once(
     with cluster.accident("before-slow"):
         driver.start(cluster_life.upsert, path, rows).result(timeout=300)
     model.update(rows)
-    with Store.open(path) as store:
+    with Store.open(store_path) as store:
         cluster_life.check_rows(store, model)
         assert store.check().problems == ()
 
 
-@on_demand
 @pytest.mark.timeout(900)
 def test_a_killed_driver_is_followed_by_one_elsewhere(
-    cluster: Cluster, make_driver: Callable[..., Driver], tmp_path: Path
+    cluster: Cluster, make_driver: Callable[..., Driver], store_path: str, tmp_path: Path
 ) -> None:
     """The first is killed in a micro-batch; the second, in another folder, goes on with it."""
-    path, model = str(tmp_path / "store"), cluster_life.made_rows(0, 300, 1)
+    path, model = str(store_path), cluster_life.made_rows(0, 300, 1)
     checkpoint = str(tmp_path / "checkpoint")
     first = make_driver(cluster.settings)
     first.run(cluster_life.create, path)
@@ -68,24 +67,23 @@ def test_a_killed_driver_is_followed_by_one_elsewhere(
     second.run(cluster_life.copy, path, checkpoint)
     second.run(cluster_life.create_views, path)
     model.update(rows)
-    with Store.open(path) as store:
+    with Store.open(store_path) as store:
         cluster_life.check_rows(store, model)
         cluster_life.check_rows(store, model, "copy")
         cluster_life.check_views(store, model)
 
 
-@on_demand
 @pytest.mark.timeout(900)
 def test_two_drivers_use_one_store(
-    cluster: Cluster, make_driver: Callable[..., Driver], tmp_path: Path
+    cluster: Cluster, make_driver: Callable[..., Driver], store_path: str
 ) -> None:
     """Both write and refresh the same views at the same time."""
-    path, model = str(tmp_path / "store"), cluster_life.made_rows(0, 300, 1)
+    path, model = str(store_path), cluster_life.made_rows(0, 300, 1)
     drivers = [make_driver({**cluster.settings, **HALF}) for _ in range(2)]
     drivers[0].run(cluster_life.create, path)
     drivers[0].run(cluster_life.upsert, path, model)
     drivers[0].run(cluster_life.create_views, path)
-    for turn in range(3):
+    for turn in range(2):
         parts = [
             cluster_life.made_rows(start, start + 100, turn)
             for start in (500 * turn, 500 * turn + 200)
@@ -100,7 +98,7 @@ def test_two_drivers_use_one_store(
                 run.result()
         for rows in parts:
             model.update(rows)
-        with Store.open(path) as store:
+        with Store.open(store_path) as store:
             cluster_life.check_rows(store, model)
             cluster_life.check_views(store, model)
             assert store.check().problems == ()
