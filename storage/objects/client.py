@@ -53,7 +53,9 @@ class Client(Protocol):
     def get(self, key: str) -> bytes:
         """Return an object's content."""
 
-    def get_range(self, key: str, start: int, stop: int) -> tuple[bytes, int]:
+    def get_range(
+        self, key: str, start: int, stop: int, *, repeats: bool = True
+    ) -> tuple[bytes, int]:
         """Return bytes of an object, fewer if it ends before ``stop``, and its whole size."""
 
     def head(self, key: str) -> ObjectStatus:
@@ -88,17 +90,20 @@ class ObjectClient:
         """Return an object's content. FileNotFoundError."""
         return self._repeated("read", key, lambda: bytes(obstore.get(self._bucket, key).bytes()))
 
-    def get_range(self, key: str, start: int, stop: int) -> tuple[bytes, int]:
+    def get_range(
+        self, key: str, start: int, stop: int, *, repeats: bool = True
+    ) -> tuple[bytes, int]:
         """Return bytes of an object, fewer if it ends before ``stop``, and its whole size.
 
-        FileNotFoundError.
+        ``repeats``: whether a failed request is repeated. FileNotFoundError.
         """
+        bucket = self._bucket if repeats else self._bucket_once
 
         def read() -> tuple[bytes, int]:
-            result = obstore.get(self._bucket, key, options={"range": (start, stop)})
+            result = obstore.get(bucket, key, options={"range": (start, stop)})
             return bytes(result.bytes()), result.meta["size"]
 
-        return self._repeated("read", key, read)
+        return self._repeated("read", key, read, _ATTEMPTS if repeats else 1)
 
     def head(self, key: str) -> ObjectStatus:
         """Return the status of an object. FileNotFoundError."""
@@ -177,13 +182,15 @@ class ObjectClient:
             f"{self._root}/{key}: the object may or may not have been created ({message})"
         )
 
-    def _repeated(self, doing: str, key: str, request: Callable[[], _T]) -> _T:
+    def _repeated(
+        self, doing: str, key: str, request: Callable[[], _T], attempts: int = _ATTEMPTS
+    ) -> _T:
         """Return the answer of a request that is harmless to repeat.
 
         No attempt begins after the time that the options give to repeating.
         """
         deadline = time.monotonic() + self._repeats.seconds
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(attempts):
             if attempt:
                 if time.monotonic() > deadline:
                     break

@@ -39,6 +39,10 @@ _T = TypeVar("_T")
 _REQUESTS_AT_ONCE, _TRANSFERS_AT_ONCE = 32, 8
 # A smaller segment takes no longer than the requests for its parts.
 _LEAST_PARTED = 1 << 20
+# The sizes of so many segments are kept that were uploaded here: a commit asks for those it names.
+_MOST_SIZES = 1 << 16
+# After so many seconds a fetch behind reads is tried again if it failed.
+_REFILL_SECONDS = 60.0
 
 
 class ObjectEnvironment:
@@ -184,15 +188,20 @@ class ObjectEnvironment:
     def parts(self, name: str, size: int, digest: str) -> Parts | None:
         """Return what reads parts of a segment; None if it is here, or small.
 
-        With the first part the whole is fetched, behind the reads.
+        With the first part the whole is fetched, behind the reads; with a later one again if that
+        failed a while ago.
         """
         if size < _LEAST_PARTED or self._cache.contains(self.local_path(name), size):
             return None
         key = self._key(name)
         fill = partial(self._hold, name, size, digest, self._get_in_portions)
 
+        next_fill = self.monotonic()
+
         def fetch(start: int, stop: int) -> tuple[bytes, int]:
-            if not start:
+            nonlocal next_fill
+            if self.monotonic() >= next_fill:
+                next_fill = self.monotonic() + _REFILL_SECONDS
                 self.behind.add(name, fill)
             return self._client.get_range(key, start, stop)
 
@@ -205,7 +214,7 @@ class ObjectEnvironment:
         return Parts(fetch, read_whole, digest)
 
     def _get_in_portions(self, key: str) -> bytes:
-        return in_portions(partial(self._client.get_range, key))
+        return in_portions(partial(self._client.get_range, key, repeats=False))
 
     def prefetch(self, files: Sequence[tuple[str, int, str]]) -> None:
         """Fetch segments at the same time, as many as half of the cache has room for."""
@@ -275,6 +284,9 @@ class ObjectEnvironment:
             content = self._files.map(name)
             self._client.put(self._key(name), packed(content.data))
             self._uploaded[name] = len(content)
+            if len(self._uploaded) > _MOST_SIZES:
+                for older in [*self._uploaded][: _MOST_SIZES // 2]:
+                    self._uploaded.pop(older, None)
             self._pending.pop(name, None)
 
     def publish_all(self, names: Sequence[str]) -> None:

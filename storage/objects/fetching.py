@@ -65,7 +65,7 @@ class FetchesBehind:
 def in_portions(fetch: Callable[[int, int], tuple[bytes, int]]) -> bytes:
     """Return an object, read range by range. FilesystemError if the process ends meanwhile.
 
-    ``fetch``: returns a range and the object's size.
+    ``fetch``: returns a range and the object's size, by one request: the process waits for it.
     """
     portions: list[bytes] = []
     read, size = 0, 1

@@ -46,9 +46,11 @@ class CountingClient(ObjectClient):
         self.requests.append(("get", key))
         return super().get(key)
 
-    def get_range(self, key: str, start: int, stop: int) -> tuple[bytes, int]:
+    def get_range(
+        self, key: str, start: int, stop: int, *, repeats: bool = True
+    ) -> tuple[bytes, int]:
         self.requests.append(("get_range", key))
-        content, size = super().get_range(key, start, stop)
+        content, size = super().get_range(key, start, stop, repeats=repeats)
         self.range_bytes += len(content)
         return content, size
 

@@ -203,6 +203,21 @@ def test_a_server_that_stays_busy_fails_a_read_in_time(
         assert 1 <= len(attempts) <= 2
 
 
+def test_a_request_that_nobody_waits_for_is_made_once(tmp_path: Path) -> None:
+    """A process that ends waits for it: not for repeats, nor for the pauses between them."""
+    seen: list[str] = []
+
+    def answer(method: str, objects: dict[str, bytes], path: str, body: bytes) -> int:
+        seen.append(method)
+        return 503
+
+    with server(answer) as endpoint:
+        client = ObjectClient(location_at(endpoint, tmp_path))
+        with pytest.raises(FilesystemError, match="503"):
+            client.get_range("x/a", 0, 9, repeats=False)
+    assert seen == ["GET"]
+
+
 def test_options_of_encryption_reach_the_server(tmp_path: Path) -> None:
     """With the puts of segments and of entries."""
     headers: list[tuple[str, str]] = []

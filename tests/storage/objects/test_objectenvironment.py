@@ -17,6 +17,7 @@ from relstate.storage.errors import (
     StoreExistsError,
     StoreNotFoundError,
 )
+from relstate.storage.objects import environment as environment_module
 from support.object_stores import SECRET, CountedStore
 from support.stores import contents, upsert
 
@@ -113,6 +114,21 @@ def test_a_small_cache_serves_a_large_store(tmp_path: Path) -> None:
 
     size = sum(path.stat().st_size for path in (tmp_path / "reader").glob("*/segments/*"))
     assert size <= 40_000
+
+
+def test_what_is_known_of_uploads_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sizes of the newest are kept, for the commit that names them."""
+    monkeypatch.setattr(environment_module, "_MOST_SIZES", 4)
+    store = made(bucket(), tmp_path)
+    environment = store.environment
+    assert isinstance(environment, CountedStore)
+    for number in range(20):
+        upsert(store, "t", [(number, "x")])
+        assert len(environment._uploaded) <= 4
+        assert not [name for kind, name in environment.taken() if kind == "get_range"]
+    assert store.check().problems == ()
 
 
 class Overwriting(CountedStore):

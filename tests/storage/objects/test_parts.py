@@ -106,6 +106,24 @@ def test_a_thread_fetches_behind(uri: str, written: str, tmp_path: Path) -> None
         assert Path(environment.local_path(written)).stat().st_size == size
 
 
+def test_a_fetch_behind_that_failed_is_tried_again(
+    reader: Store, written: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a later part, but not with each; meanwhile gets are answered by parts."""
+    table, environment = reader.table("t"), environment_of(reader)
+    times = [0.0]
+    monkeypatch.setattr(environment, "monotonic", lambda: times[0])
+    waiting = environment.waiting  # type: ignore[attr-defined]
+    for key, time, count in ((1000, 0.0, 1), (100_000, 30.0, 1), (50_000, 90.0, 2)):
+        times[0] = time
+        assert table.get(key) is not None
+        assert len(waiting) == count
+    waiting[-1]()
+    environment.taken()
+    assert table.get(20_000) is not None
+    assert [name for _, name in environment.taken() if name == written] == []
+
+
 @pytest.mark.parametrize("position", [20, 100, -1, "all"])
 def test_a_damaged_part_is_an_error(reader: Store, written: str, position: int | str) -> None:
     """Of the index, of blocks that are read; also if the object is another segment's."""
