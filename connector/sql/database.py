@@ -27,6 +27,7 @@ from relstate.connector.source.interpreter import use_driver_python
 from relstate.connector.syntax.parameters import Arguments, bind_arguments
 from relstate.connector.views.listener import ViewStreamListener
 from relstate.connector.views.refresh import Refreshed
+from relstate.connector.views.sessions import is_classic
 from relstate.connector.views.stream import Trigger, ViewStream
 from relstate.connector.views.views import Views
 from relstate.storage import CompactionReport, Predicate, Store, errors, parse_instant
@@ -193,8 +194,8 @@ class Database:
         Return the epoch at which it is complete. The frame is made of `table`, for tables and views
         of this store, and the DataFrame API; its SELECT becomes that of the view. ``or_replace``:
         as in CREATE OR REPLACE; ``cluster_by``: the columns of CLUSTER BY. Errors as of CREATE
-        MATERIALIZED VIEW; UnsupportedStatementError
-        for a frame that is not a SELECT, or one of Spark Connect.
+        MATERIALIZED VIEW; UnsupportedStatementError for a frame that is not a SELECT; over Spark
+        Connect for any but a result of `sql`.
         """
         query = self._frames.query_of(frame)
         properties = {} if comment is None else {"comment": comment}
@@ -339,6 +340,7 @@ class Database:
         shuffled only if they are in more partitions than can run at once.
         TableNotFoundError if there is no such table, OptionError for arguments that do not fit.
         """
+        self._check_application(txn_app_id)
         return ForeachBatchWriter(
             self._store.jobs.write_target(table),
             txn_app_id,
@@ -392,6 +394,8 @@ class Database:
                 "apply_as_truncates is not offered, because a truncate has no position among "
                 "changes that may arrive in any order; run TRUNCATE TABLE"
             )
+        if source.isStreaming:
+            self._check_application(txn_app_id)
         tracked = (track_history_column_list, track_history_except_column_list)
         columns = (column_list, except_column_list)
         if str(stored_as_scd_type) == "2":
@@ -437,6 +441,14 @@ class Database:
             timestamps=timestamps,
             unavailable_value=unavailable_value,
         )
+
+    def _check_application(self, application: str | None) -> None:
+        """OptionError for a writer of micro-batches that cannot know its query."""
+        if application is None and not is_classic(self._spark):
+            raise errors.OptionError(
+                "txn_app_id is missing: Spark Connect does not tell foreachBatch its query; pass a "
+                "name that is this stream's alone, and new when the checkpoint is new"
+            )
 
     def _explain(self, text: str, mode: str) -> DataFrame:
         reader = QueryReader(self._spark, self._store)

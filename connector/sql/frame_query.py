@@ -5,8 +5,8 @@ relations, and has to come to the plan of the frame: what is not understood is r
 read otherwise.
 
 Promises: the text has the columns and rows of the frame, with each table at whatever epoch it is
-read. Only the modules ``frame_…`` look into Spark's plans; Spark Connect, which hides them, is
-refused.
+read. Only the modules ``frame_…`` look into Spark's plans. Spark Connect hides them, so that only
+the frames of `db.sql` themselves are known there.
 Does not know: which SELECTs can be maintained.
 """
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
@@ -41,11 +42,17 @@ class FrameQueries:
         self._spark = spark
         self._jvm = Jvm(spark)
         self._path = path
+        self._remote_queries: WeakKeyDictionary[DataFrame, str] = WeakKeyDictionary()
 
     def note(self, frame: DataFrame, query: str) -> None:
-        """Let a frame, and those made of it, say of which SELECT it has the rows."""
+        """Let a frame, and those made of it, say of which SELECT it has the rows.
+
+        Over Spark Connect only the frame itself, which gets its settings whenever it is run.
+        """
         if isinstance(frame, ClassicDataFrame):
             self._jvm.mark_query(_analyzed(frame), query)
+        else:
+            self._remote_queries[frame] = query
 
     def query_of(self, frame: DataFrame) -> str:
         """Return the SELECT, over tables of the store, that a DataFrame means.
@@ -56,7 +63,7 @@ class FrameQueries:
         if not isinstance(frame, DataFrame):
             raise errors.UsageError(f"a view is made of a DataFrame, not of {type(frame).__name__}")
         if not isinstance(frame, ClassicDataFrame):
-            raise refusal("Spark Connect does not show its plan")
+            return self._remote_query_of(frame)
         _check_settings(frame.sparkSession, self._spark)
         query = self._jvm.marked_query(_analyzed(frame))
         if query is not None:
@@ -65,6 +72,15 @@ class FrameQueries:
         text = QueryWriter(frame, self._path, self._jvm).frame_text()
         _check_same(self._jvm, frame, text)
         return text.query
+
+    def _remote_query_of(self, frame: DataFrame) -> str:
+        query = self._remote_queries.get(frame)
+        if query is None:
+            raise refusal(
+                "Spark Connect does not show its plan, and it is not itself a result of db.sql",
+                "Pass db.sql('SELECT …') as it is, or write CREATE MATERIALIZED VIEW … AS SELECT …",
+            )
+        return query
 
 
 def _check_settings(session: SparkSession, own: SparkSession) -> None:

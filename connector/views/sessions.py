@@ -10,9 +10,11 @@ Does not know: views.
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -95,8 +97,21 @@ class Sessions:
                 for name, value in {**_READING, **self._own, **settings}.items():
                     session.conf.set(name, value)
                 use_driver_python(session)
+                _leave_silently(session)
                 self._made[key] = session
             return self._made[key]
+
+
+def _leave_silently(session: SparkSession) -> None:
+    """Let the process end without a last request for a session of Spark Connect.
+
+    PySpark makes one for each session that is not stopped, and repeats it for ten minutes where the
+    server has ended, as that of ``remote("local")`` does. The server forgets idle sessions.
+    """
+    client: Any = None if is_classic(session) else getattr(session, "client", None)
+    on_exit = getattr(client, "_on_exit", None)
+    if on_exit is not None:
+        atexit.unregister(on_exit)
 
 
 def batch_sessions(spark: SparkSession) -> Sessions:
