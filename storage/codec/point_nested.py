@@ -41,7 +41,15 @@ class PointBody:
         self._no_nulls = bytes(width)
         self._required = sum(1 << i for i, field in enumerate(fields) if not field.nullable)
         self._names: list[str] = [field.name for field in fields]
-        formats = [codec.format if isinstance(codec, FixedPoint) else "I" for codec in codecs]
+        # The last variable field ends where the row does, and has no slot: one of no bytes.
+        last = max(
+            (index for index, codec in enumerate(codecs) if isinstance(codec, VariablePoint)),
+            default=-1,
+        )
+        formats = [
+            codec.format if isinstance(codec, FixedPoint) else "0s" if index == last else "I"
+            for index, codec in enumerate(codecs)
+        ]
         layout = struct.Struct(f"<{width}s{''.join(formats)}")
         self._width, self._pack, self._unpack = layout.size, layout.pack, layout.unpack_from
         self._fixed = [
@@ -55,6 +63,7 @@ class PointBody:
             for index, codec in enumerate(codecs)
             if isinstance(codec, VariablePoint)
         ]
+        self._last = last
         self._steps: list[tuple[int, Callable[[Any], Any], bool, Any]] = [
             (1 << index, codec.encode, False, codec.zero)
             if isinstance(codec, FixedPoint)
@@ -80,6 +89,8 @@ class PointBody:
                 slots.append(encode(value))
         if nulls & self._required:
             raise NullValueError(f"the field {self._first(nulls & self._required)!r} is NOT NULL")
+        if self._last >= 0:
+            slots[self._last] = b""
         parts[0] = self._pack(nulls.to_bytes(self._bitmap_width, "little"), *slots)
         return b"".join(parts)
 
@@ -90,8 +101,9 @@ class PointBody:
             raise ValueError(f"a row has {end - start} bytes; its fields take {self._width}")
         bitmap, *values = self._unpack(data, start)
         nulls = 0 if bitmap == self._no_nulls else int.from_bytes(bitmap, "little")
+        last = self._last
         for index, decode in self._variable:
-            stop = base + values[index]
+            stop = end if index == last else base + values[index]
             if not position <= stop <= end:
                 raise ValueError(f"field {index} of a row does not end where its bytes do")
             if not nulls >> index & 1:
@@ -120,6 +132,7 @@ class PointBody:
             for index in indices
         ]
         width, unpack, no_nulls = self._width, self._unpack, self._no_nulls
+        last = self._last
 
         def decode(data: bytes, start: int, end: int) -> list[Any]:
             base = start + width
@@ -133,7 +146,8 @@ class PointBody:
                 if nulls >> index & 1:
                     value = None
                 elif is_variable:
-                    position, stop = base + (0 if before is None else slots[before]), base + value
+                    position = base + (0 if before is None else slots[before])
+                    stop = end if index == last else base + value
                     if not position <= stop <= end:
                         raise ValueError(f"field {index} of a row does not end where its bytes do")
                     value = (

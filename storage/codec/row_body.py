@@ -7,6 +7,7 @@
 - The fixed area has one slot per field, in order, packed, little endian: the value itself where
   the type is of fixed width; else, as u32, where the field's bytes end in the variable area.
   They begin where the variable field before ends. A NULL has a slot of zeros, or empty bytes.
+  The last variable field has no slot: its bytes end where the row does.
 - The variable area is the bytes of the variable fields, one after another, to the row's end.
 
 Promises: works on whole batches, field by field; what it reads it checks against the rows'
@@ -51,13 +52,17 @@ class RowBody:
     def __init__(self, fields: Sequence[Field]) -> None:
         self.fields = tuple(fields)
         self.bitmap_width = -(-len(fields) // 8)
-        self._dtypes = [field.dtype if isinstance(field, FixedField) else END for field in fields]
-        widths = [dtype.itemsize for dtype in self._dtypes]
-        self._offsets = [self.bitmap_width + sum(widths[:index]) for index in range(len(widths))]
-        self.fixed_width = self.bitmap_width + sum(widths)
         self._variable = [
             index for index, field in enumerate(fields) if isinstance(field, VariableField)
         ]
+        # The field whose bytes end where the row does.
+        self._last = self._variable[-1] if self._variable else None
+        self._dtypes = [field.dtype if isinstance(field, FixedField) else END for field in fields]
+        widths = [
+            0 if index == self._last else dtype.itemsize for index, dtype in enumerate(self._dtypes)
+        ]
+        self._offsets = [self.bitmap_width + sum(widths[:index]) for index in range(len(widths))]
+        self.fixed_width = self.bitmap_width + sum(widths)
 
     # Encoding
 
@@ -77,17 +82,17 @@ class RowBody:
             nulls = nulls_of(column)
             if nulls is not None:
                 area[:, len(header) + index // 8] |= nulls.astype(np.uint8) << np.uint8(index % 8)
-            slots = self._slots(area, len(header), index)
-            if column.null_count == rows:
-                # Zeros, or no bytes. Most columns of the narrowest rows are such.
-                if isinstance(field, VariableField):
-                    slots[...] = ends
-            elif isinstance(field, FixedField):
-                fill(slots, field, column, nulls)
-            else:
+            # Zeros, or no bytes, where all are NULL. Most columns of the narrowest rows are such.
+            is_empty = column.null_count == rows
+            if isinstance(field, FixedField):
+                if not is_empty:
+                    fill(self._slots(area, len(header), index), field, column, nulls)
+                continue
+            if not is_empty:
                 parts.append(field.encode(column, nulls))
                 ends += lengths_of(parts[-1])
-                slots[...] = ends
+            if index != self._last:
+                self._slots(area, len(header), index)[...] = ends
         check_ends(ends)
         return concat([from_matrix(area), *parts]) if parts else from_matrix(area)
 
@@ -154,7 +159,7 @@ class RowBody:
         followed = zip(self._variable, self._variable[1:], strict=False)
         slots |= {before for before, index in followed if index in slots}
         yield 0, self.bitmap_width
-        for index in sorted(slots):
+        for index in sorted(slots - {self._last}):
             yield self._offsets[index], self._offsets[index] + self._dtypes[index].itemsize
 
     def _load(self, area: _FixedArea, index: int) -> Slots:
@@ -170,14 +175,13 @@ class RowBody:
     ) -> tuple[Positions, Positions]:
         """Return (begins, lengths) of a variable field's bytes in variable areas of ``sizes``."""
         rank = self._variable.index(index)
-        ends = self._load(area, index).astype(np.int64)
+        ends = sizes if index == self._last else self._load(area, index).astype(np.int64)
         begins = (
             self._load(area, self._variable[rank - 1]).astype(np.int64)
             if rank
             else np.zeros(len(ends), np.int64)
         )
-        is_last = rank == len(self._variable) - 1
-        if (ends != sizes if is_last else ends > sizes).any() or (begins > ends).any():
+        if (ends > sizes).any() or (begins > ends).any():
             raise ValueError(f"field {index} of a row does not end where its bytes do")
         if nulls is not None and (begins != ends)[nulls].any():
             raise ValueError(f"field {index} of a row is NULL and has bytes")
