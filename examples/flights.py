@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -28,7 +29,7 @@ import pyarrow.parquet as pq
 from flights_changes import KEY
 from flights_folder import Folder
 from flights_progress import latencies, watch
-from flights_session import session
+from flights_session import SETTINGS, Setting, session
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
@@ -84,7 +85,7 @@ WORST = """
 
 def main() -> int:
     """Run the demo; return the exit code."""
-    options = _arguments()
+    options = arguments()
     began = time.monotonic()
     try:
         equal = replay(Folder(options.store), options.since, options.days, reset=options.reset)
@@ -98,16 +99,26 @@ def main() -> int:
     return 0 if equal else 1
 
 
-def replay(folder: Folder, since: datetime, days: int, *, reset: bool) -> bool:
-    """Run every part of the demo; return whether tables and views hold what they must."""
+def replay(
+    folder: Folder,
+    since: datetime,
+    days: int,
+    *,
+    reset: bool,
+    settings: Mapping[str, Setting] = SETTINGS,
+) -> bool:
+    """Run every part of the demo; return whether tables and views hold what they must.
+
+    ``settings``: of the session of Spark.
+    """
     folder.prepare(reset=reset)
-    relstate.create(str(folder.store), retention=YEAR, exist_ok=True).close()
+    relstate.create(folder.address, retention=YEAR, exist_ok=True).close()
     title(f"The source: flights out of New York in 2013, from {since:%Y-%m-%d} on as a stream")
     folder.write_source()
     flights = pq.read_table(folder.source_file("flights"))
     until = flights_changes.write(flights, folder.history(since), folder.changes, since, days)
-    with session(folder.log) as spark:
-        db = relstate.connect(spark, str(folder.store))
+    with session(folder.log, settings) as spark:
+        db = relstate.connect(spark, folder.address)
         load_tables(db, folder, since)
         create_views(db)
         follow(db, folder)
@@ -257,7 +268,8 @@ def title(text: str) -> None:
     print(f"\n== {text}", flush=True)
 
 
-def _arguments() -> argparse.Namespace:
+def arguments() -> argparse.Namespace:
+    """Return what the command line says."""
     parser = argparse.ArgumentParser(description="Replay flights into a store with views.")
     parser.add_argument("--store", type=Path, default=DEFAULT_STORE, help="folder of the store")
     parser.add_argument("--since", type=_day, default=SINCE, help="the first day that is streamed")

