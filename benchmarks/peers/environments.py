@@ -38,6 +38,7 @@ class NotAvailableError(Exception):
 
 # The package itself, with the extra for the peers that need no other Spark.
 _OWN = Needs("spark-4.3", ["--editable", f"{_ROOT}[peers]"])
+_DELTA, _ICEBERG, _HUDI = "4.4.0", "1.12.0", "1.2.0"
 
 NEEDS: dict[str, Needs] = {
     "relstate": _OWN,
@@ -46,6 +47,28 @@ NEEDS: dict[str, Needs] = {
     "duckdb": _OWN,
     "sqlite": _OWN,
     "rocksdb": _OWN,
+    "delta": Needs(
+        "spark-4.2",
+        ["pyspark~=4.2.0", "pandas<3", "pyarrow"],
+        [
+            f"io.delta:delta-spark_4.2_2.13:{_DELTA}",
+            f"io.delta:delta-storage:{_DELTA}",
+            f"io.delta:delta-kernel-api:{_DELTA}",
+            f"io.delta:delta-kernel-defaults:{_DELTA}",
+            f"io.delta:delta-kernel-unitycatalog:{_DELTA}",
+        ],
+    ),
+    "iceberg": Needs(
+        "spark-4.1",
+        ["pyspark~=4.1.0", "pandas<3", "pyarrow"],
+        [f"org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:{_ICEBERG}"],
+    ),
+    # Spark 3.5 works with none of the newest versions of these packages.
+    "hudi": Needs(
+        "spark-3.5",
+        ["pyspark~=3.5.0", "pandas<3", "pyarrow<20", "numpy<2", "setuptools"],
+        [f"org.apache.hudi:hudi-spark3.5-bundle_2.12:{_HUDI}"],
+    ),
 }
 
 
