@@ -16,6 +16,7 @@ from .index import index_lookup, index_write
 from .lookup import get, get_rows
 from .memory import memory
 from .microbatch import microbatch
+from .objects import objects
 from .opening import opening
 from .redis import redis
 from .spark_scan import spark_scan
@@ -45,6 +46,7 @@ WORKLOADS: Mapping[str, Workload] = {
     "change-feed": change_feed,
     "commit": commit,
     "open": opening,
+    "object-store": objects,
     "redis": redis,
     "epochs": epochs,
     "compaction": compaction,
