@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
+import traceback
 import uuid
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from relstate.storage import Location, Store, environment_of
 from relstate.storage.errors import (
     FilesystemError,
     OptionError,
+    RelstateError,
     StorageError,
     StoreExistsError,
     StoreNotFoundError,
@@ -172,6 +174,18 @@ def test_no_text_has_credentials(tmp_path: Path) -> None:
     assert isinstance(copy, Location)
     assert copy == path == "s3://bucket/shop"
     assert copy.storage_options == environment.root.storage_options == options  # type: ignore[attr-defined]
+
+
+def test_no_text_has_the_key_of_an_azure_account(tmp_path: Path) -> None:
+    """Neither a request that fails nor a key that is not one repeats it."""
+    key = "c2VjcmV0LW9mLXRoZS1hY2NvdW50"
+    options = {"account_name": "shop", "endpoint": "http://127.0.0.1:1/shop", "max_retries": "0"}
+    options |= {"allow_http": "true", "cache_folder": str(tmp_path)}
+    for account_key in (key, f"{key}-"):
+        with pytest.raises(RelstateError) as caught:
+            Store.open("az://shop/x", storage_options={**options, "account_key": account_key})
+        assert "az://shop/x" in str(caught.value)
+        assert key not in "".join(traceback.format_exception(caught.value))
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from relstate.storage import Store
-from relstate.storage.errors import FilesystemError, StorageError, UnknownOutcomeError
+from relstate.storage.errors import (
+    ConflictError,
+    FilesystemError,
+    StorageError,
+    UnknownOutcomeError,
+)
 from support.object_stores import BucketServer, bucket_server, unreliable_proxy
 from support.stores import contents, upsert
 
@@ -54,7 +60,7 @@ def test_lost_answers_lose_and_double_nothing(
     server: BucketServer, tmp_path: Path, seed: int
 ) -> None:
     """A commit that reports success is there, once; one that fails is not; one that cannot know
-    says so.
+    says so. Of three writers at once.
     """
     path = server.uri(f"faults{seed}")
     store = Store.create(path, storage_options=server.options(tmp_path / "sound"))
@@ -62,24 +68,30 @@ def test_lost_answers_lose_and_double_nothing(
     committed: set[int] = set()
     doubtful: set[int] = set()
     epochs: list[int] = []
+
+    def write(options: dict[str, str], writer: int) -> None:
+        try:
+            opened = Store.open(path, storage_options=options)
+        except StorageError:
+            opened = Store.open(path, storage_options=options)
+        for number in range(6 * writer, 6 * writer + 6):
+            try:
+                epochs.append(upsert(opened, "t", [(number, str(number))]))
+                committed.add(number)
+            except UnknownOutcomeError:
+                doubtful.add(number)
+            except (StorageError, ConflictError):
+                pass
+
     with unreliable_proxy(server.endpoint, seed, share=0.2) as proxy:
         options = server.options(
             tmp_path / "faulty", proxy, timeout="2s", max_retries="3", retry_seconds="5"
         )
-        try:
-            writer = Store.open(path, storage_options=options)
-        except StorageError:
-            writer = Store.open(path, storage_options=options)
-        for number in range(30):
-            try:
-                epochs.append(upsert(writer, "t", [(number, str(number))]))
-                committed.add(number)
-            except UnknownOutcomeError:
-                doubtful.add(number)
-            except StorageError:
-                pass
+        with ThreadPoolExecutor(3) as pool:
+            for writer in [pool.submit(write, options, writer) for writer in range(3)]:
+                writer.result()
 
-    assert len(committed) > 15
+    assert len(committed) > 9
     assert len(set(epochs)) == len(epochs)
     keys = {row[0] for row in contents(store, "t")}
     assert committed <= keys <= committed | doubtful
