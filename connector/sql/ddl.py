@@ -25,7 +25,7 @@ from relstate.connector.syntax.tokens import TokenReader, excerpt, quoted
 from relstate.storage import errors
 
 from .properties import COMMENT
-from .refusals import check_alteration, check_column
+from .refusals import check_alteration, check_column, check_constraint
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +226,7 @@ def _alteration(table: str, reader: TokenReader) -> Alteration:
     check_alteration(table, reader)
     if reader.accept("ADD", "CONSTRAINT"):
         name = reader.name("the constraint's name")
+        check_constraint(table, reader)
         reader.expect("CHECK")
         condition = [token for item in reader.parenthesised() for token in item]
         return AddConstraint(table, name, reader.source(condition))
@@ -306,7 +307,13 @@ def read_pattern(reader: TokenReader) -> str | None:
 def read_names(reader: TokenReader) -> tuple[str, ...]:
     """Return one name, several between commas, or several in parentheses."""
     items = reader.parenthesised() if reader.next_is("(") else reader.separated()
-    return tuple(TokenReader(reader.text, item).name("a column's name") for item in items)
+    return tuple(_only_name(TokenReader(reader.text, item)) for item in items)
+
+
+def _only_name(reader: TokenReader) -> str:
+    name = reader.name("a column's name")
+    reader.finish()
+    return name
 
 
 def read_descriptions(reader: TokenReader) -> dict[str, str]:

@@ -29,7 +29,7 @@ from sqlglot import Token
 from relstate.connector.syntax.tokens import TokenReader, quoted
 from relstate.storage import errors
 
-from .refusals import refuse_replace_where
+from .refusals import check_delete, check_inserted, check_inserted_into, refuse_replace_where
 
 _QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
 
@@ -161,6 +161,7 @@ DmlStatement: TypeAlias = Change | Truncate
 
 def read_insert(reader: TokenReader) -> Insert:
     """Read what follows INSERT."""
+    check_inserted(reader)
     overwrite = reader.accept("OVERWRITE")
     if not overwrite:
         reader.expect("INTO")
@@ -175,6 +176,7 @@ def read_insert(reader: TokenReader) -> Insert:
         )
     if reader.next_is("REPLACE", "WHERE"):
         refuse_replace_where(table)
+    check_inserted_into(table, reader)
     if not any(reader.next_is(word) for word in _QUERIES):
         raise reader.unexpected("a query, or VALUES")
     query = reader.source(reader.until("USING TTL"))
@@ -215,8 +217,9 @@ def read_delete(reader: TokenReader) -> Delete | DeleteParts:
     items = [] if reader.next_is("FROM") else reader.separated("FROM")
     reader.expect("FROM")
     table = reader.name("the table's name")
-    alias = _alias(reader, table, "WHERE")
+    alias = _alias(reader, table, "WHERE", "USING")
     if not items:
+        check_delete(table, reader)
         return Delete(table, alias, _where(reader))
     places = []
     for tokens in items:

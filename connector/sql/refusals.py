@@ -5,7 +5,11 @@ Does not know: the statements that it runs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import NoReturn
+
+from sqlglot import Token
 
 from relstate.connector.syntax.tokens import TokenReader
 from relstate.storage import errors
@@ -44,6 +48,19 @@ _NOT_NULL = (
     "(column IS NOT NULL) is checked against all rows and by every writer"
 )
 
+_TEMPORARY = f"{_SPARK_VIEW}, and so does what reads it"
+_FUNCTIONS = "functions are Spark's own, in a query of db.sql too: spark.sql(…) describes them"
+_TRANSACTIONS = (
+    "each statement is one commit of its own; a MERGE changes many rows at once, and RESTORE TABLE "
+    "t TO VERSION AS OF an epoch undoes"
+)
+_STREAMED = (
+    "a view that is kept up to date is CREATE MATERIALIZED VIEW v AS SELECT …, REFRESH or db.stream"
+)
+_CDC = "write db.apply_changes('t', source, keys=[…], sequence_by=…)"
+_SCRIPTS = "the program around db.sql is Python; values are passed as args of db.sql"
+_UPSERT = "INSERT INTO t overwrites the row that has the key; to keep it, write MERGE"
+
 _STATEMENTS: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         ("CREATE", "VIEW"),
@@ -53,14 +70,46 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], str], ...] = (
         ("CREATE", "OR", "REPLACE"),
         f"only a TABLE or a MATERIALIZED VIEW is replaced; {_SPARK_VIEW}",
     ),
+    (("CREATE", "GLOBAL"), _TEMPORARY),
+    (("CREATE", "OR", "REFRESH"), _STREAMED),
+    (("CREATE", "STREAMING"), _STREAMED),
+    (("CREATE", "LIVE"), _STREAMED),
+    (("CREATE", "FLOW"), _CDC),
+    (("CREATE", "CATALOG"), _NAMESPACE),
+    (("CREATE", "FUNCTION"), _FUNCTIONS),
+    (("CREATE", "TEMPORARY", "FUNCTION"), _FUNCTIONS),
+    (("CREATE", "BLOOMFILTER"), "write CREATE INDEX name ON t (columns)"),
     (("CREATE", "TEMPORARY", "VIEW"), _SPARK_VIEW),
     (("CREATE", "TEMP", "VIEW"), _SPARK_VIEW),
     (("CREATE", "EXTERNAL", "TABLE"), "the rows of a table are in its store: CREATE TABLE"),
     (("CREATE", "TEMPORARY", "TABLE"), _SPARK_VIEW),
     (("CREATE", "DATABASE"), f"{_NAMESPACE}: relstate.create(path) makes another store"),
     (("CREATE", "SCHEMA"), f"{_NAMESPACE}: relstate.create(path) makes another store"),
+    (("DROP", "DATABASE"), f"{_NAMESPACE}: a store is removed as a folder"),
+    (("DROP", "SCHEMA"), f"{_NAMESPACE}: a store is removed as a folder"),
+    (("DROP", "FUNCTION"), _FUNCTIONS),
+    (("DROP", "TEMPORARY"), _SPARK_VIEW),
+    (("ALTER", "DATABASE"), _NAMESPACE),
+    (("ALTER", "SCHEMA"), _NAMESPACE),
     (("DROP", "VIEW"), f"a view of the store is dropped by DROP MATERIALIZED VIEW; {_SPARK_VIEW}"),
     (("ALTER", "VIEW"), f"a view of the store is an ALTER MATERIALIZED VIEW; {_SPARK_VIEW}"),
+    (("APPLY", "CHANGES"), _CDC),
+    (("BEGIN",), _TRANSACTIONS),
+    (("START", "TRANSACTION"), _TRANSACTIONS),
+    (("COMMIT",), _TRANSACTIONS),
+    (("ROLLBACK",), _TRANSACTIONS),
+    (("LOCK",), _TRANSACTIONS),
+    (("CALL",), "a store has no procedures: OPTIMIZE, VACUUM and RESTORE are statements"),
+    (("DECLARE",), _SCRIPTS),
+    (("EXECUTE",), _SCRIPTS),
+    (("EXPORT",), "write relstate export STORE t FILE, or db.table('t').write"),
+    (("IMPORT",), _COPY),
+    (("LOAD",), "write relstate load STORE t FILES, or db.write(spark.read.parquet(path), 't')"),
+    (("GENERATE",), f"{_FILES}, which are not Parquet: relstate export STORE t FILE writes such"),
+    (("REPLACE",), _UPSERT),
+    (("UPSERT",), _UPSERT),
+    (("REPAIR",), f"{_FILES}, so there is nothing to find; relstate check STORE verifies them"),
+    (("CLEAR",), _CACHE),
     (("REFRESH", "TABLE"), "a table needs none; a view, REFRESH MATERIALIZED VIEW"),
     (("REFRESH",), "write REFRESH MATERIALIZED VIEW and the view's name"),
     (
@@ -83,17 +132,84 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("CACHE",), _CACHE),
     (("UNCACHE",), _CACHE),
 )
+# Forms of statements that there are.
+_FORMS: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("ALTER", "TABLE", "IF", "EXISTS"), "leave IF EXISTS out: SHOW TABLES lists the tables"),
+    (("COMMENT", "ON", "DATABASE"), _NAMESPACE),
+    (("COMMENT", "ON", "SCHEMA"), _NAMESPACE),
+    (
+        ("MERGE", "WITH", "SCHEMA", "EVOLUTION"),
+        "write ALTER TABLE t ADD COLUMNS first; a MERGE does not add columns",
+    ),
+    (("ANALYZE", "TABLES"), "write ANALYZE TABLE t; the log of a store has the sizes of all"),
+)
 _SHOWN: tuple[tuple[tuple[str, ...], str], ...] = (
     (("PARTITIONS",), _VNODES),
     (("DATABASES",), f"{_NAMESPACE}: SHOW TABLES lists its tables"),
     (("SCHEMAS",), f"{_NAMESPACE}: SHOW TABLES lists its tables"),
     (("NAMESPACES",), f"{_NAMESPACE}: SHOW TABLES lists its tables"),
     (("CATALOGS",), f"{_NAMESPACE}: SHOW TABLES lists its tables"),
+    (("CURRENT",), _NAMESPACE),
+    (("FUNCTIONS",), _FUNCTIONS),
+    (("USER", "FUNCTIONS"), _FUNCTIONS),
+    (("SYSTEM", "FUNCTIONS"), _FUNCTIONS),
+    (("ALL", "FUNCTIONS"), _FUNCTIONS),
+    (("HISTORY",), "write DESCRIBE HISTORY t"),
+    (("TABLE", "EXTENDED"), "write SHOW TABLES, and DESCRIBE EXTENDED t or DESCRIBE DETAIL t"),
+    (("TABLES", "IN"), f"{_NAMESPACE}: write SHOW TABLES"),
+    (("TABLES", "FROM"), f"{_NAMESPACE}: write SHOW TABLES"),
     (("GRANTS",), _USERS),
     (("GRANT",), _USERS),
 )
+_DESCRIBED = {
+    **dict.fromkeys(
+        ("DATABASE", "SCHEMA", "NAMESPACE", "CATALOG"),
+        f"{_NAMESPACE}: SHOW TABLES lists its tables, relstate tables STORE their sizes",
+    ),
+    "FUNCTION": _FUNCTIONS,
+}
+_INSERTED: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("IGNORE",), "to keep rows that are there, write MERGE … WHEN NOT MATCHED THEN INSERT *"),
+    (("OVERWRITE", "DIRECTORY"), "write relstate export STORE t FILE, or db.sql(query).write"),
+    (
+        ("WITH", "SCHEMA", "EVOLUTION"),
+        "write ALTER TABLE t ADD COLUMNS, or the option mergeSchema of a write",
+    ),
+)
+_INSERTED_INTO: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("PARTITION",), f"leave it out; {_HASHED}"),
+    (("REPLACE", "USING"), "INSERT INTO t overwrites the rows that have the keys: leave it out"),
+    (("REPLACE", "ON"), "write MERGE INTO t USING … ON … WHEN MATCHED THEN UPDATE SET *"),
+)
+_CONSTRAINTS: tuple[tuple[tuple[str, ...], str], ...] = (
+    (
+        ("PRIMARY", "KEY"),
+        "the key is given at first: CREATE TABLE u (PRIMARY KEY (id)) AS SELECT * FROM t",
+    ),
+    (("FOREIGN", "KEY"), "references are not checked: a query finds rows without a parent"),
+    (("UNIQUE",), "write CREATE UNIQUE INDEX name ON t (columns)"),
+)
+_DELETED: tuple[tuple[tuple[str, ...], str], ...] = (
+    (
+        ("USING",),
+        "write DELETE … WHERE id IN (SELECT …), or MERGE … WHEN MATCHED THEN DELETE",
+    ),
+)
+_OWNED = f"leave it out; {_USERS}"
 _ALTERATIONS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("CLUSTER", "BY"), _HASHED),
+    (
+        ("CHANGE", "COLUMN"),
+        "write RENAME COLUMN a TO b, ALTER COLUMN c TYPE t or ALTER COLUMN c COMMENT 'text'",
+    ),
+    (("DROP", "COLUMN", "IF", "EXISTS"), "leave IF EXISTS out: SHOW COLUMNS IN t lists them"),
+    (("DROP", "COLUMNS", "IF", "EXISTS"), "leave IF EXISTS out: SHOW COLUMNS IN t lists them"),
+    (("DROP", "FEATURE"), "a store has one format, without features to choose"),
+    (("SET", "OWNER"), _OWNED),
+    (("OWNER",), _OWNED),
+    (("SET", "ROW", "FILTER"), f"{_USERS}; a view WHERE … has some of its rows"),
+    (("SET", "TAGS"), "write SET TBLPROPERTIES ('name' = 'value')"),
+    (("UNSET", "TAGS"), "write UNSET TBLPROPERTIES ('name')"),
     (("ADD", "PARTITION"), _HASHED),
     (("ADD", "IF", "NOT", "EXISTS", "PARTITION"), _HASHED),
     (("DROP", "PARTITION"), _HASHED),
@@ -124,9 +240,41 @@ def check_statement(reader: TokenReader) -> None:
     _check(reader, _STATEMENTS)
 
 
+def check_form(reader: TokenReader) -> None:
+    """UnsupportedStatementError for another form of a statement that there is in relstate."""
+    _check(reader, _FORMS)
+
+
+def check_query(tokens: Sequence[Token]) -> None:
+    """UnsupportedStatementError for a FROM that is followed by several INSERT INTO."""
+    words = [token.text.upper() for token in tokens]
+    if words[0] == "FROM" and ("INSERT", "INTO") in pairwise(words):
+        raise errors.UnsupportedStatementError(
+            "FROM … INSERT INTO: a statement changes one table; write an INSERT INTO … SELECT for "
+            "each"
+        )
+
+
 def check_shown(reader: TokenReader) -> None:
     """UnsupportedStatementError for what comes after SHOW and a store does not have."""
     _check(reader, _SHOWN, "SHOW ")
+
+
+def check_described(name: str) -> None:
+    """UnsupportedStatementError for DESCRIBE, this word and more, if a store does not have it."""
+    advice = _DESCRIBED.get(name.upper())
+    if advice is not None:
+        raise errors.UnsupportedStatementError(f"DESCRIBE {name.upper()}: {advice}")
+
+
+def check_inserted(reader: TokenReader) -> None:
+    """UnsupportedStatementError for what comes after INSERT and is not offered."""
+    _check(reader, _INSERTED, "INSERT ")
+
+
+def check_inserted_into(table: str, reader: TokenReader) -> None:
+    """UnsupportedStatementError for what comes after INSERT INTO t and is not offered."""
+    _check(reader, _INSERTED_INTO, f"INSERT INTO {table} ")
 
 
 def check_alteration(table: str, reader: TokenReader) -> None:
@@ -137,6 +285,16 @@ def check_alteration(table: str, reader: TokenReader) -> None:
 def check_column(name: str, reader: TokenReader) -> None:
     """UnsupportedStatementError for what comes after ALTER COLUMN c and is not offered."""
     _check(reader, _COLUMNS, f"ALTER COLUMN {name} ")
+
+
+def check_constraint(table: str, reader: TokenReader) -> None:
+    """UnsupportedStatementError for a constraint of another kind than CHECK."""
+    _check(reader, _CONSTRAINTS, f"ALTER TABLE {table} ADD CONSTRAINT … ")
+
+
+def check_delete(table: str, reader: TokenReader) -> None:
+    """UnsupportedStatementError for what comes after DELETE FROM t and is not offered."""
+    _check(reader, _DELETED, f"DELETE FROM {table} ")
 
 
 def refuse_replace_where(table: str) -> NoReturn:

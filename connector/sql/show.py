@@ -21,6 +21,7 @@ from relstate.connector.syntax.tokens import TokenReader, excerpt
 from relstate.storage import errors
 
 from .ddl import property_key, read_pattern
+from .refusals import check_described
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ def read_show_create(reader: TokenReader) -> ShowCreate:
 
 def read_describe(reader: TokenReader) -> DescribeTable | DescribeColumn | DescribeDetail:
     """Read what follows DESCRIBE."""
-    reader.accept("TABLE") or reader.accept("MATERIALIZED", "VIEW")
+    is_table = reader.accept("TABLE") or reader.accept("MATERIALIZED", "VIEW")
     extended = reader.accept("EXTENDED")
     name = reader.name("the table's name")
     # A table may be called so.
@@ -134,6 +135,8 @@ def read_describe(reader: TokenReader) -> DescribeTable | DescribeColumn | Descr
         return DescribeDetail(_last_name(reader))
     if word == "FORMATTED":
         return DescribeTable(_last_name(reader), extended=True)
+    if reader.token is not None and not is_table:
+        check_described(name)
     if reader.token is not None and not extended:
         return DescribeColumn(name, _last_name(reader, "the column's name"))
     reader.finish()

@@ -29,7 +29,7 @@ from .ddl import Alteration, DropTable
 from .dml import Change, DmlStatement
 from .index_ddl import IndexStatement
 from .maintenance_statements import MaintenanceStatement
-from .refusals import check_shown, check_statement
+from .refusals import check_form, check_query, check_shown, check_statement
 from .show import ShowStatement
 from .view_ddl import ExplainView, ViewStatement
 
@@ -117,7 +117,9 @@ def parse_statement(text: str) -> Statement:
     tokens = tokens_of(text)
     reader = TokenReader(text, tokens)
     if any(reader.next_is(word) for word in _QUERIES):
+        check_query(tokens)
         return Query(text[: tokens[-1].end + 1])
+    check_form(reader)
     for words, read in _READERS:
         if reader.accept(*words):
             return read(reader)
@@ -139,6 +141,7 @@ def _read_show(rest: str) -> Statement:
         return view_ddl.read_show_views(reader)
     if reader.accept("INTERNAL", "TABLES"):
         return view_ddl.read_show_internal_tables(reader)
+    check_shown(reader)
     if reader.accept("TABLES"):
         return show.read_show_tables(reader)
     if reader.accept("TBLPROPERTIES"):
@@ -149,7 +152,6 @@ def _read_show(rest: str) -> Statement:
         return show.read_show_create(reader)
     if reader.accept("INDEXES"):
         return index_ddl.read_show_indexes(reader)
-    check_shown(reader)
     raise errors.UnsupportedStatementError(
         "relstate shows TABLES, TBLPROPERTIES, COLUMNS, CREATE TABLE, MATERIALIZED VIEWS, INDEXES "
         f"and INTERNAL TABLES, not {excerpt(rest)}; "

@@ -165,7 +165,7 @@ def test_a_statement_says_what_it_asks_for(
         ("CREATE TABLE t (a INT, b INT GENERATED ALWAYS AS (a + 1))", "AS is not offered: its"),
         ("CREATE TABLE t (a INT CHECK (a > 0), CONSTRAINT check_1 CHECK (a < 9))", "'check_1'"),
         ("CREATE TABLE t (CHECK (a > 0)) AS SELECT 1 AS a", "leave out 'a > 0'"),
-        ("ALTER TABLE t ADD CONSTRAINT c UNIQUE (a)", "expected CHECK"),
+        ("ALTER TABLE t ADD CONSTRAINT c UNIQUE (a)", "UNIQUE: write CREATE UNIQUE INDEX"),
         ("CREATE TABLE t (a INT) PARTITIONED BY (a)", "PARTITIONED BY: a table's rows are"),
         ("CREATE TABLE t (a INT) CLUSTER BY (a)", r"PRIMARY KEY \(\(region\), id\)"),
         ("CREATE TABLE t CLUSTER BY (a) AS SELECT 1", "CLUSTER BY: "),
@@ -191,13 +191,13 @@ def test_a_statement_says_what_it_asks_for(
         ("DROP TABLE", "the table's name"),
         ("DROP TABLE 't'", "the table's name"),
         ("DROP TABLE t RESTRICTED", "'RESTRICTED'"),
-        ("SHOW FUNCTIONS", "MATERIALIZED VIEWS, INDEXES and INTERNAL TABLES, not 'FUNCTIONS'"),
+        ("SHOW LOCKS", "MATERIALIZED VIEWS, INDEXES and INTERNAL TABLES, not 'LOCKS'"),
         ("SHOW", "empty"),
         ("CREATE TABLE having (a INT PRIMARY KEY)", "write `having`"),
         ("CREATE MATERIALIZED VIEW having AS SELECT 1", "the view's name 'having' .* `having`"),
         ("CREATE MATERIALIZED VIEW IF NOT EXISTS Select AS SELECT 1", "write `Select`"),
         ("CREATE MATERIALIZED VIEW v AS", "expected a query but found the end"),
-        ("SHOW TABLES IN shop", "a pattern in quotes"),
+        ("SHOW TABLES shop", "a pattern in quotes"),
         ("DESCRIBE EXTENDED t x", "end of the statement"),
     ],
 )
@@ -213,6 +213,33 @@ def test_what_is_not_understood_is_refused_with_the_place(text: str, reason: str
         ("COPY INTO t FROM '/x' FILEFORMAT = PARQUET", "^COPY: .* relstate load STORE t FILES"),
         ("CONVERT TO DELTA parquet.`/x`", "^CONVERT: .* CREATE TABLE t .* FROM parquet"),
         ("REORG TABLE t APPLY (PURGE)", "^REORG: OPTIMIZE t"),
+        ("DESCRIBE DATABASE shop", "^DESCRIBE DATABASE: a store is one database"),
+        ("DESC SCHEMA EXTENDED shop", "^DESCRIBE SCHEMA: a store is one database"),
+        ("DESCRIBE FUNCTION abs", "^DESCRIBE FUNCTION: functions are Spark's"),
+        ("SHOW FUNCTIONS", "^SHOW FUNCTIONS: functions are Spark's"),
+        ("SHOW TABLES IN shop", "^SHOW TABLES IN: a store is one database .* SHOW TABLES"),
+        ("SHOW CURRENT SCHEMA", "^SHOW CURRENT: a store is one database"),
+        ("CLEAR CACHE", r"^CLEAR: write db.table\(name\).cache"),
+        ("DROP DATABASE shop CASCADE", "^DROP DATABASE: a store is one database"),
+        ("BEGIN", "^BEGIN: each statement is one commit"),
+        ("APPLY CHANGES INTO t FROM s KEYS (id)", "^APPLY CHANGES: write db.apply_changes"),
+        ("CREATE STREAMING TABLE t AS SELECT 1", "^CREATE STREAMING: .* MATERIALIZED VIEW"),
+        (
+            "FROM s INSERT INTO t SELECT * INSERT INTO u SELECT 1",
+            "^FROM … INSERT INTO: ",
+        ),
+        ("INSERT IGNORE INTO t VALUES (1)", "^INSERT IGNORE: .* WHEN NOT MATCHED"),
+        ("INSERT INTO t PARTITION (a = 1) SELECT 1", "^INSERT INTO t PARTITION: leave it out"),
+        ("INSERT INTO t REPLACE USING (id) SELECT 1", "^INSERT INTO t REPLACE USING: .* keys"),
+        ("MERGE WITH SCHEMA EVOLUTION INTO t USING s", "^MERGE WITH SCHEMA EVOLUTION: .* ADD COL"),
+        ("DELETE FROM t USING s WHERE t.id = s.id", "^DELETE FROM t USING: .* IN"),
+        ("ALTER TABLE t DROP COLUMN IF EXISTS c", "^ALTER TABLE t DROP COLUMN IF EXISTS: leave"),
+        (
+            "ALTER TABLE t ADD CONSTRAINT c PRIMARY KEY (a)",
+            "PRIMARY KEY: the key is given",
+        ),
+        ("ALTER TABLE IF EXISTS t RENAME TO u", "^ALTER TABLE IF EXISTS: leave IF EXISTS out"),
+        ("COMMENT ON DATABASE shop IS 'x'", "^COMMENT ON DATABASE: a store is one database"),
         ("UNDROP TABLE t", "^UNDROP: .* VERSION AS OF the epoch before"),
         ("MSCK REPAIR TABLE t", "^MSCK REPAIR: .* relstate check STORE"),
         ("FSCK REPAIR TABLE t", "^FSCK: .* relstate check STORE"),
@@ -249,3 +276,15 @@ def test_what_stays_refused_is_refused_by_its_name(text: str, sentence: str) -> 
     """The error names the statement as it was written, then what to write instead."""
     with pytest.raises(UnsupportedStatementError, match=sentence):
         parse_statement(text)
+
+
+def test_a_table_may_be_called_as_what_is_described_elsewhere() -> None:
+    """DESCRIBE of a single word names a table, and DESCRIBE TABLE also one with a column."""
+    assert parse_statement("DESCRIBE database") == DescribeTable("database")
+    assert parse_statement("DESCRIBE TABLE schema id") == DescribeColumn("schema", "id")
+
+
+def test_what_follows_the_name_of_a_dropped_column_is_not_ignored() -> None:
+    """A name is one word: nothing is dropped by a statement that is read in part."""
+    with pytest.raises(UnsupportedStatementError, match="expected the end of the statement"):
+        parse_statement("ALTER TABLE t DROP COLUMN a b")
