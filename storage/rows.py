@@ -1,4 +1,4 @@
-"""Rows as users hand them over: Arrow data of any library, or a list of dicts.
+"""Rows as users hand them over: Arrow data of any library, or dicts.
 
 Promises: batches come in the order of the rows; nothing is read before the first batch is taken.
 Does not know: what is done with the rows, or whether they fit a table.
@@ -7,7 +7,7 @@ Does not know: what is done with the rows, or whether they fit a table.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby, islice
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
@@ -18,6 +18,8 @@ from .schema.schema import TableSchema
 from .table.record import Row
 
 _SHOWN = 80
+_TOGETHER = 16_384
+"""Dicts of an iterator that are held at once."""
 
 
 @runtime_checkable
@@ -34,6 +36,8 @@ Rows: TypeAlias = (
     | pa.RecordBatchReader
     | ArrowStream
     | Iterator[pa.RecordBatch]
+    | Iterator[Mapping[str, Any]]
+    | Iterator[Row]
     | Sequence[Mapping[str, Any]]
     | Sequence[Row]
 )
@@ -58,26 +62,31 @@ def batches_of(rows: Rows, schema: TableSchema) -> Iterable[pa.RecordBatch]:
     if isinstance(rows, list | tuple) and not isinstance(rows, Row):
         return _batches_of_dicts([_dict_of(row) for row in rows], schema)
     if isinstance(rows, Iterator) and not isinstance(rows, ArrowStream):
-        return _checked(rows)
+        return _batches_of_items(rows, schema)
     if not isinstance(rows, ArrowStream):
         name = type(rows).__name__
         raise UsageError(
             "rows are a pyarrow Table, RecordBatch or RecordBatchReader, an iterator of "
-            "RecordBatches, a DataFrame or a result that hands over Arrow data (pandas, polars, "
-            "DuckDB), or a list of dicts, not "
+            "RecordBatches or dicts, a DataFrame or a result that hands over Arrow data (pandas, "
+            "polars, DuckDB), or a list of dicts, not "
             f"{name}{_ADVICE.get(name, '')}"
         )
     return _read(rows)
 
 
-def _checked(batches: Iterator[Any]) -> Iterator[pa.RecordBatch]:
-    """Yield batches. UsageError for anything else."""
-    for batch in batches:
-        if not isinstance(batch, pa.RecordBatch):
+def _batches_of_items(items: Iterator[Any], schema: TableSchema) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of an iterator of batches, or of dicts. UsageError for anything else."""
+    for first in items:
+        if isinstance(first, pa.RecordBatch):
+            yield first
+        elif isinstance(first, Mapping | Row):
+            rows = chain([first], islice(items, _TOGETHER - 1))
+            yield from _batches_of_dicts([_dict_of(row) for row in rows], schema)
+        else:
             raise UsageError(
-                f"rows in an iterator are pyarrow RecordBatches, not {type(batch).__name__}"
+                "rows in an iterator are pyarrow RecordBatches, or dicts from the names of columns "
+                f"to values, not {type(first).__name__}"
             )
-        yield batch
 
 
 def _read(rows: ArrowStream) -> Iterator[pa.RecordBatch]:
@@ -94,9 +103,7 @@ def _dict_of(row: Any) -> Mapping[str, Any]:
         return row.as_dict()
     if isinstance(row, Mapping):
         return row
-    raise UsageError(
-        f"a row in a list is a dict from the names of columns to values, not {row!r:.{_SHOWN}}"
-    )
+    raise UsageError(f"a row is a dict from the names of columns to values, not {row!r:.{_SHOWN}}")
 
 
 def _batches_of_dicts(

@@ -552,9 +552,9 @@ class Store:
         """Upsert rows as one epoch and return it; with ``overwrite`` they replace all rows.
 
         ``rows``: whatever hands over Arrow data (pyarrow, pandas, polars, DuckDB), an iterator of
-        RecordBatches, or a list of dicts. Of two rows of one key the later wins, or what the
-        table's merge behaviour makes of them. In a table without a primary key all of them are
-        new rows.
+        RecordBatches, or a list or iterator of dicts. Of two rows of one key the later wins, or
+        what the table's merge behaviour makes of them. In a table without a primary key all of
+        them are new rows.
         ``ttls``: seconds after which each row expires (int64), NULL for the table's own. The errors
         of `TableWriter.write` and `transaction.commit`.
         """

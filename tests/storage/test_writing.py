@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from relstate.storage import Store
+from relstate.storage import rows as rows_module
 from relstate.storage.errors import (
     ConflictError,
     DataError,
@@ -36,7 +37,7 @@ def filled(store: Store) -> Store:
 
 def test_an_iterator_of_other_things_is_refused(filled: Store) -> None:
     """The error says what its elements are, and nothing is written."""
-    with pytest.raises(UsageError, match="RecordBatches, not Table"):
+    with pytest.raises(UsageError, match=r"RecordBatches, or dicts .* not Table"):
         filled.write("t", iter([ROWS]))
     assert contents(filled, "t") == []
 
@@ -58,11 +59,13 @@ class Stream:
         ROWS.to_pandas(),
         Stream(),
         [{"k": 1, "v": "a"}, {"V": "b", "K": 2}],
+        ({"k": key, "v": value} for key, value in ((2, "b"), (1, "a"))),
+        iter([{"k": 1, "v": "a"}, {"V": "b", "K": 2}]),
     ],
     ids=lambda rows: type(rows).__name__,
 )
 def test_whatever_gives_arrow_data_is_written(filled: Store, rows: Any) -> None:
-    """Tables, batches, readers, DataFrames that know Arrow, and lists of dicts."""
+    """Tables, batches, readers, DataFrames that know Arrow, lists and iterators of dicts."""
     filled.write("t", rows)
 
     assert contents(filled, "t") == [(1, "a"), (2, "b")]
@@ -72,7 +75,7 @@ def test_whatever_gives_arrow_data_is_written(filled: Store, rows: Any) -> None:
     ("rows", "words"),
     [
         ({"k": [1], "v": ["a"]}, r"not dict; of one row, write \[row\], and of columns, pyarrow"),
-        ([1, 2], "a row in a list is a dict from the names of columns to values, not 1"),
+        ([1, 2], "a row is a dict from the names of columns to values, not 1"),
         ("k < 10", "not str"),
         (None, "not NoneType"),
     ],
@@ -107,6 +110,19 @@ def test_a_dict_has_the_columns_that_it_names(filled: Store) -> None:
     assert filled.table("u").get(2) == row
     epoch = filled.epoch
     assert filled.write("u", []) == epoch
+
+
+def test_an_iterator_of_dicts_is_one_epoch(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many are held at once; what is no dict among them is refused, and nothing written."""
+    monkeypatch.setattr(rows_module, "_TOGETHER", 3)
+    epoch = filled.write("t", ({"k": key, "v": str(key)} for key in range(10, 20)), overwrite=True)
+
+    assert contents(filled, "t") == [(key, str(key)) for key in range(10, 20)]
+    with pytest.raises(UsageError, match=r"a row is a dict .* not 5"):
+        filled.write("t", iter([{"k": 1, "v": "a"}, 5]))
+    with pytest.raises(UsageError, match="rows in an iterator are pyarrow RecordBatches, or dicts"):
+        filled.write("t", iter([5]))
+    assert filled.epoch == epoch
 
 
 @pytest.mark.parametrize(
