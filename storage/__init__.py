@@ -4,7 +4,8 @@ Read in this order: store (the calls of users), jobs (those of Spark's driver an
 (the newest state, and the commit of the next), catalog (tables and indexes) and view_catalog; then
 the folders: log (how an epoch comes to be), segment (immutable files of sorted entries), table
 (what is visible of them, what is written), index (secondary indexes), codec (rows to bytes), schema
-(types and columns), predicate (the condition of a read), aggregate (what tasks add up), feed (what
+(types and columns), predicate (the condition of a read), expression (values that are computed of a
+row), aggregate (what tasks add up), feed (what
 commits changed), maintenance (compaction and vacuum), figures (sizes, for people). read_plan
 carries a read to another process, aggregate_plan and limited_plan what a query does with its rows;
 check verifies a store; everything outside the process goes through environment.
@@ -14,9 +15,8 @@ Promises: works without Spark. Does not know: Spark.
 
 from . import figures
 from .aggregate import moments
-from .aggregate import value as measured
 from .aggregate.measure import Function as AggregateFunction
-from .aggregate.partial import PartialAggregate, measure_name
+from .aggregate.partial import PartialAggregate, group_name, measure_name
 from .aggregate_plan import AggregatePlan
 from .alteration import descriptions_of, is_wider
 from .catalog import new_table, replaced_tables
@@ -27,6 +27,9 @@ from .codec.row import RowCodec
 from .disk import raise_descriptor_limit
 from .environment import Environment
 from .environments import environment_of
+from .expression.binding import bind_value
+from .expression.column import ColumnValue
+from .expression.value import Failure, Value
 from .feed.columns import CHANGE_TYPE, adds_row, feed_fields
 from .feed.feed_plan import FeedPlan, FeedSnapshot
 from .feed.planning import DEDUPLICATIONS
@@ -106,12 +109,14 @@ __all__ = [
     "Change",
     "ChangeAction",
     "Column",
+    "ColumnValue",
     "CommitResult",
     "CompactionJob",
     "CompactionReport",
     "DocumentEncoding",
     "Entry",
     "Environment",
+    "Failure",
     "FeedPlan",
     "FeedSnapshot",
     "IndexDescription",
@@ -153,6 +158,7 @@ __all__ = [
     "Target",
     "Transaction",
     "VacuumReport",
+    "Value",
     "ViewClock",
     "ViewDefinition",
     "ViewFailure",
@@ -161,6 +167,7 @@ __all__ = [
     "WriteTarget",
     "adds_row",
     "arrow",
+    "bind_value",
     "cache_of",
     "cast",
     "check_action",
@@ -173,13 +180,13 @@ __all__ = [
     "environment_of",
     "feed_fields",
     "figures",
+    "group_name",
     "html_table",
     "is_wider",
     "iso_time",
     "keep_failure",
     "location_of",
     "measure_name",
-    "measured",
     "moment_of",
     "moments",
     "new_table",

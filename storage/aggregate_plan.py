@@ -58,14 +58,16 @@ class AggregatePlan:
             return True
         vnodes = range(max(self.plan.vnode_count // _SAMPLED_PART, 1))
         # Files are checked only for their sizes, as in other estimates.
-        sample = replace(self.plan, where=None, columns=self.aggregate.group, verify="size").read(
-            (vnodes,)
-        )
+        group = self.aggregate.group
+        names = dict.fromkeys(name for value in group for name in value.columns())
+        columns = tuple(names) or self.plan.columns
+        sample = replace(self.plan, where=None, columns=columns, verify="size").read((vnodes,))
         batch = next(sample, None)
         if batch is None:
             return True
-        rows = pa.Table.from_batches([batch])
-        groups = rows.group_by(list(self.aggregate.group), use_threads=False).aggregate([])
+        keys = [str(index) for index in range(len(group))]
+        rows = pa.Table.from_arrays([value.of(batch) for value in group], names=keys)
+        groups = rows.group_by(keys, use_threads=False).aggregate([])
         count: int = batch.num_rows
         repeats: int = max(count - groups.num_rows, 1)
         # Of n rows of so many groups about n * n / (2 * groups) repeat one before them.

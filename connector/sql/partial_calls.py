@@ -17,12 +17,15 @@ from sqlglot import exp
 from relstate.connector.syntax.tree import Tree, is_row_star, without_parentheses
 from relstate.storage import (
     AggregateFunction,
+    ColumnValue,
+    Failure,
     PartialAggregate,
     Predicate,
     TableSchema,
+    Value,
     errors,
+    group_name,
     measure_name,
-    measured,
     moments,
     types,
 )
@@ -58,11 +61,18 @@ _MERGE = (
     f"'{DEVIATIONS}', a.{DEVIATIONS} + b.{DEVIATIONS} + (b.{MEAN} - a.{MEAN}) "
     f"* ((b.{MEAN} - a.{MEAN}) / (a.{COUNT} + b.{COUNT})) * a.{COUNT} * b.{COUNT})"
 )
-_GREATEST = f"{2**63 - 1}L"
+# What raises Spark's own error beside the number of a failure, which is ``{0}``.
+_RAISES = {
+    Failure.OVERFLOW: f"{2**63 - 1}L + {{0}} > 0L",
+    Failure.DIVISION_BY_ZERO: "1L div ({0} - 2L) > 0L",
+    Failure.REMAINDER_BY_ZERO: "1L % ({0} - 3L) > 0L",
+    Failure.CAST_OVERFLOW: f"CAST({2**31}L + {{0}} AS INT) > 0",
+    Failure.DECIMAL_RANGE: "CAST(100L + {0} AS DECIMAL(2, 0)) > 0",
+}
 _NO_MOMENTS = f"CAST(NULL AS STRUCT<{COUNT}: DOUBLE, {MEAN}: DOUBLE, {DEVIATIONS}: DOUBLE>)"
 
 
-_Measure: TypeAlias = tuple[AggregateFunction, measured.Value | None, Predicate | None]
+_Measure: TypeAlias = tuple[AggregateFunction, Value | None, Predicate | None]
 
 
 @dataclass
@@ -77,15 +87,20 @@ class PartialCalls:
     rows: int
     divides_decimals: bool
     has_null_deviations: bool
-    group: list[str] = field(default_factory=list)
-    _measures: list[tuple[AggregateFunction, measured.Value | None, Predicate | None]] = field(
+    group: list[Value] = field(default_factory=list)
+    _measures: list[tuple[AggregateFunction, Value | None, Predicate | None]] = field(
         default_factory=list
     )
 
-    def add_group(self, name: str) -> None:
-        """Group by a column too."""
-        if name not in self.group:
-            self.group.append(name)
+    def add_group(self, value: Value) -> str:
+        """Group by a value too; return what stands for it, for a column its name."""
+        if value not in self.group:
+            self.group.append(value)
+        if isinstance(value, ColumnValue):
+            return value.name
+        # Spark names an expression by its text, a column of its own accord, and tells these apart.
+        name = f"coalesce({group_name(self.group.index(value))})"
+        return self._guarded(name, value, None)
 
     def aggregate(self) -> PartialAggregate:
         """Return what the tasks add up. UnsupportedTypeError, SchemaError if they cannot."""
@@ -93,9 +108,7 @@ class PartialCalls:
         conditions = [None if where is None else where.condition for _, _, where in self._measures]
         return PartialAggregate.of(self.schema, self.group, measures, conditions)
 
-    def text_of(
-        self, call: Tree, value: measured.Value | None, where: Predicate | None
-    ) -> str | None:
+    def text_of(self, call: Tree, value: Value | None, where: Predicate | None) -> str | None:
         """Return what stands for a call over a value, None for ``*``; None if it is not known.
 
         ``where``: the rows that it is over; None for all.
@@ -104,7 +117,7 @@ class PartialCalls:
             rows = self._measure(AggregateFunction.ROWS, None, where)
             return f"coalesce(sum({rows}), 0L)"
         match call:
-            case exp.Count() if value.may_overflow:
+            case exp.Count() if value.may_fail:
                 # Where no operand can be NULL, Spark does not compute it.
                 return None
             case exp.Count():
@@ -119,29 +132,29 @@ class PartialCalls:
             return self._variance(value, where, *_VARIANCES[name])
         if name not in _EXTREMES or (name in _OF_BOOLEANS and not self._is_boolean(value)):
             return None
-        if value.may_overflow and not isinstance(call, exp.Min | exp.Max):
+        if value.may_fail and not isinstance(call, exp.Min | exp.Max):
             # Which values any_value computes is not known.
             return None
         extreme = _EXTREMES[name]
         return f"{extreme}({self._measure(extreme, value, where)})"
 
-    def _is_boolean(self, value: measured.Value) -> bool:
+    def _is_boolean(self, value: Value) -> bool:
         return isinstance(value.type, types.Boolean)
 
-    def _sum(self, value: measured.Value, where: Predicate | None) -> str:
+    def _sum(self, value: Value, where: Predicate | None) -> str:
         match value.type:
             case types.Decimal(precision, scale):
                 total = self._decimal_sum(value, where)
                 return f"CAST({total} AS DECIMAL({precision + _SUM_DIGITS}, {scale}))"
         return f"sum({self._measure(AggregateFunction.SUM, value, where)})"
 
-    def _decimal_sum(self, value: measured.Value, where: Predicate | None) -> str:
+    def _decimal_sum(self, value: Value, where: Predicate | None) -> str:
         # So few rows that neither the cast nor a sum in a task can overflow.
         if self.rows >= _MOST_ROWS:
             raise errors.UnsupportedTypeError("a sum of decimals over so many rows may overflow")
         return f"sum({self._measure(AggregateFunction.SUM, value, where)})"
 
-    def _average(self, value: measured.Value, where: Predicate | None) -> str | None:
+    def _average(self, value: Value, where: Predicate | None) -> str | None:
         data_type = value.type
         if isinstance(data_type, types.Decimal):
             return self._decimal_average(value, data_type, where)
@@ -152,7 +165,7 @@ class PartialCalls:
         return f"(sum({total}) / nullif(sum({count}), 0L))"
 
     def _decimal_average(
-        self, value: measured.Value, data_type: types.Decimal, where: Predicate | None
+        self, value: Value, data_type: types.Decimal, where: Predicate | None
     ) -> str | None:
         """Return the quotient in the steps in which Spark computes it.
 
@@ -171,7 +184,7 @@ class PartialCalls:
         return f"CAST({quotient} AS {result})"
 
     def _variance(
-        self, value: measured.Value, where: Predicate | None, missing: int, is_root: bool
+        self, value: Value, where: Predicate | None, missing: int, is_root: bool
     ) -> str | None:
         """Return the squared deviations of all values, divided by how many these are.
 
@@ -189,17 +202,23 @@ class PartialCalls:
         )
 
     def _measure(
-        self, function: AggregateFunction, value: measured.Value | None, where: Predicate | None
+        self, function: AggregateFunction, value: Value | None, where: Predicate | None
     ) -> str:
-        """Return what stands for a measure in a call; where its value overflows, so does that."""
+        """Return what stands for a measure in a call; where its value fails, so does that."""
         name = self._name(function, value, where)
-        if value is None or not value.may_overflow:
+        return name if value is None else self._guarded(name, value, where)
+
+    def _guarded(self, name: str, value: Value, where: Predicate | None) -> str:
+        """Return what a field of partial rows is; where its value fails, so does that."""
+        if not value.may_fail:
             return name
-        overflows = self._name(AggregateFunction.OVERFLOWS, value, where)
-        return f"if({_GREATEST} + coalesce({overflows}, 0L) > 0L, {name}, NULL)"
+        failure = self._name(AggregateFunction.FAILURE, value, where)
+        # Spark computes only the branch of the failure that there is.
+        branches = (f"WHEN {int(of)} THEN {text.format(failure)}" for of, text in _RAISES.items())
+        return f"if(CASE {failure} {' '.join(branches)} ELSE true END, {name}, NULL)"
 
     def _name(
-        self, function: AggregateFunction, value: measured.Value | None, where: Predicate | None
+        self, function: AggregateFunction, value: Value | None, where: Predicate | None
     ) -> str:
         measure = (function, value, where)
         if measure not in self._measures:

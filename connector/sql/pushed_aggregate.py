@@ -6,13 +6,16 @@ and everything else of its text stays. That is possible wherever
 
 - its FROM is the table and nothing else, and no part of it is a query;
 - its WHERE, if it has one, is a condition that a read can evaluate as a whole;
-- its calls are known, over columns and values that tasks compute (`measured_value`); what is
+- its calls are known, over columns and values that tasks compute (`row_value`); what is
   outside of them names only columns that rows can be grouped by, and has no other functions than
   some that are known not to aggregate;
 - no other part of the query sees a column that has the text of a call as its name.
 
+What the SELECT groups by may be computed, too: where it stands outside of calls, the field of the
+partial rows that has it stands for it.
+
 Spark groups the partial rows again, by whatever the SELECT says: so ROLLUP, expressions and
-DISTINCT calls keep their meaning, whose columns all belong to the groups of the partial rows.
+DISTINCT calls keep their meaning, whose values all belong to the groups of the partial rows.
 
 Does not know: whether Spark agrees, which is asked for the type of every column of the result.
 """
@@ -27,16 +30,16 @@ from sqlglot import TokenType, exp
 from relstate.connector.syntax.parsed_query import Edit, ParsedQuery, TableReference
 from relstate.connector.syntax.tree import Tree, text_of
 from relstate.storage import (
+    ColumnValue,
     PartialAggregate,
     Predicate,
     ReadPlan,
     TableSchema,
+    Value,
     errors,
-    measured,
     syntax,
 )
 
-from .measured_value import measured_value
 from .partial_calls import (
     COUNT_IF,
     PartialCalls,
@@ -46,6 +49,7 @@ from .partial_calls import (
     is_call,
     name_of,
 )
+from .row_value import row_value
 from .single_table import (
     NotPushedError,
     bound,
@@ -63,6 +67,18 @@ _ENDS_OF_WHERE = (
     TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET,
     TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT,
 )  # fmt: skip
+_REFUSALS = (
+    NotPushedError, errors.SchemaError, errors.SchemaMismatchError,
+    errors.UnsupportedExpressionError, errors.UnsupportedTypeError, RecursionError,
+)  # fmt: skip
+# What contains values by which a SELECT may group, or cannot be one.
+_NO_GROUPS = (
+    exp.Alias, exp.Column, exp.Group, exp.Having, exp.Order, exp.Ordered, exp.Limit, exp.Offset,
+    exp.Tuple, exp.Rollup, exp.Cube, exp.GroupingSets, exp.Literal, exp.Identifier, exp.DataType,
+    exp.Distinct, exp.Star,
+)  # fmt: skip
+# How far a value may reach beyond its first or last column.
+_MOST_TOKENS = 24
 _DEPTH = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
 
 
@@ -101,14 +117,7 @@ def pushed_aggregate(
         return None
     try:
         return _Selection(query, reference, select, plan, rules).pushed()
-    except (
-        NotPushedError,
-        errors.SchemaError,
-        errors.SchemaMismatchError,
-        errors.UnsupportedExpressionError,
-        errors.UnsupportedTypeError,
-        RecursionError,
-    ):
+    except _REFUSALS:
         return None
 
 
@@ -137,14 +146,17 @@ class _Selection:
         self._calls = PartialCalls(
             self._schema, plan.stored_rows + 1, rules.divides_decimals, rules.has_null_deviations
         )
+        self._texts: list[tuple[str, Value]] = []
+        self._grouped = self._grouped_values()
 
     def pushed(self) -> PushedAggregate:
         """Return what is pushed. NotPushedError, SchemaError and others if nothing can be."""
         alias, zone = self._reference.alias, self._rules.time_zone
         where = whole_condition(self._select, alias, self._schema, zone)
-        calls = list(self._outer_calls())
+        edits: list[Edit] = []
+        calls = list(self._outer_calls(edits))
         self._check_aliases()
-        edits = [edit for call in calls if (edit := self._edit(call)) is not None]
+        edits += [edit for call in calls for edit in self._edits(call)]
         if edits and shows_names(self._select):
             self._check_names()
         is_grouped = bool(calls or self._select.args.get("group"))
@@ -152,7 +164,7 @@ class _Selection:
             raise NotPushedError
         aggregate = self._calls.aggregate()
         keys = {column.name for column in self._schema.key_columns}
-        if keys <= set(aggregate.group):
+        if keys <= {value.name for value in aggregate.group if isinstance(value, ColumnValue)}:
             # Each row is a group.
             raise NotPushedError
         if where is not None:
@@ -161,13 +173,20 @@ class _Selection:
 
     def _description(self, calls: Sequence[Tree]) -> str:
         texts = list(dict.fromkeys(text_of(call) for call in calls)) or ["DISTINCT"]
-        group = ", ".join(self._calls.group)
+        texts_of_values = {value: text for text, value in self._texts}
+        group = ", ".join(
+            value.name if isinstance(value, ColumnValue) else texts_of_values[value]
+            for value in self._calls.group
+        )
         return ", ".join(texts) + (f" BY {group}" if group else "")
 
     def _check_names(self) -> None:
         """NotPushedError if Spark names a column of the result by the text of a call."""
         for item in self._select.expressions:
-            if not isinstance(item, exp.Alias) and any(map(is_call, item.walk())):
+            is_named = isinstance(item, exp.Alias | exp.Column)
+            if not is_named and (
+                any(map(is_call, item.walk())) or any(map(self._is_grouped, item.walk()))
+            ):
                 raise NotPushedError
 
     # WHERE
@@ -190,10 +209,79 @@ class _Selection:
             raise NotPushedError
         return Edit(begin, end, "")
 
+    # Computed groups
+
+    def _is_grouped(self, node: Tree) -> bool:
+        """Return whether a part of the SELECT is one of the values that it groups by."""
+        if not self._grouped or isinstance(node, _NO_GROUPS):
+            return False
+        return self._computed(node) in self._grouped
+
+    def _group_edit(self, node: Tree) -> Edit:
+        value = self._computed(node)
+        assert value is not None
+        for column in node.find_all(exp.Column):
+            self._check_alias(column)
+        self._texts.append((text_of(node), value))
+        return Edit(*self._place(node), self._calls.add_group(value))
+
+    def _grouped_values(self) -> frozenset[Value]:
+        """Return the values that the SELECT groups by, other than columns."""
+        group = self._select.args.get("group")
+        items = self._select.expressions
+        nodes = list(items) if self._select.args.get("distinct") else []
+        if isinstance(group, exp.Group):
+            nodes += items if group.args.get("all") else group.expressions
+        values = map(self._computed, map(self._resolved, nodes))
+        return frozenset(value for value in values if value is not None)
+
+    def _resolved(self, node: Tree) -> Tree:
+        """Return the item of the SELECT that a name or a number in GROUP BY is."""
+        items = self._select.expressions
+        if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
+            number = int(node.name)
+            node = items[number - 1] if 0 < number <= len(items) else node
+        is_name = isinstance(node, exp.Column) and not node.table
+        if is_name and node.name.lower() not in self._columns:
+            node = self._aliases.get(node.name.lower(), node)
+        return node.this if isinstance(node, exp.Alias) else node
+
+    def _computed(self, node: Tree) -> Value | None:
+        """Return the value of a node; None if it is a column, the same for all rows, or unknown."""
+        if isinstance(node, _NO_GROUPS) or node.find(exp.Column) is None:
+            return None
+        try:
+            value = self._value(node)
+        except _REFUSALS:
+            return None
+        return None if isinstance(value, ColumnValue) else value
+
+    def _place(self, node: Tree) -> tuple[int, int]:
+        """Return where an expression is in the text: the least text around its columns."""
+        columns = [part.this.meta for part in node.find_all(exp.Column)]
+        first = min(int(meta["start"]) for meta in columns)
+        last = max(int(meta["end"]) for meta in columns)
+        tokens = self._query.tokens
+        before = [token.start for token in tokens if token.start <= first][:-_MOST_TOKENS:-1]
+        after = [token.end + 1 for token in tokens if token.end >= last][:_MOST_TOKENS]
+        sizes = sorted(
+            ((i + j, start, stop) for i, start in enumerate(before) for j, stop in enumerate(after))
+        )
+        for _, start, stop in sizes:
+            text = self._query.text[start:stop]
+            if text.count("(") != text.count(")"):
+                continue
+            try:
+                if syntax.parse_condition(text) == node:
+                    return start, stop
+            except errors.UnsupportedExpressionError:
+                continue
+        raise NotPushedError
+
     # Calls, and what is outside of them
 
-    def _outer_calls(self) -> Iterator[Tree]:
-        """Yield the calls; add the columns outside of them to the groups."""
+    def _outer_calls(self, edits: list[Edit]) -> Iterator[Tree]:
+        """Yield the calls; add what is outside of them to the groups, and its changes."""
         select = self._select
         pending: list[Tree | None] = [
             *select.expressions,
@@ -206,6 +294,9 @@ class _Selection:
             if is_call(node):
                 yield node
                 continue
+            if not isinstance(node, exp.Column) and self._is_grouped(node):
+                edits.append(self._group_edit(node))
+                continue
             if not is_plain(node):
                 raise NotPushedError
             if isinstance(node, exp.Column):
@@ -217,7 +308,7 @@ class _Selection:
         name = self._column_name(node)
         if name is not None:
             self._check_alias(node)
-            self._calls.add_group(name)
+            self._calls.add_group(ColumnValue.named(name, self._schema))
         elif node.table or node.name.lower() not in self._aliases:
             raise NotPushedError
 
@@ -245,13 +336,11 @@ class _Selection:
         check_qualifier(node, self._reference.alias)
         return self._columns.get(node.name.lower())
 
-    def _edit(self, node: Tree) -> Edit | None:
-        """Return the change of a call; None for one with DISTINCT, which stays as it is."""
+    def _edits(self, node: Tree) -> Sequence[Edit]:
+        """Return the changes of a call; of one with DISTINCT, those of its arguments."""
         distinct = distinct_arguments(node)
         if distinct is not None:
-            for column in map(self._argument, distinct):
-                self._calls.add_group(column)
-            return None
+            return [edit for argument in distinct for edit in self._distinct_edits(argument)]
         call, where = node, None
         if isinstance(node, exp.Filter):
             call, where = node.this, self._bound(node.expression.this)
@@ -265,19 +354,22 @@ class _Selection:
             text = self._calls.text_of(call, counted, where)
         if text is None:
             raise NotPushedError
-        return Edit(*self._span(node, call), text)
+        return [Edit(*self._span(node, call), text)]
+
+    def _distinct_edits(self, argument: Tree) -> Sequence[Edit]:
+        if self._computed(argument) is not None:
+            return [self._group_edit(argument)]
+        name = self._column_name(argument) if isinstance(argument, exp.Column) else None
+        if name is None:
+            raise NotPushedError
+        self._calls.add_group(ColumnValue.named(name, self._schema))
+        return []
 
     def _bound(self, condition: Tree) -> Predicate:
         return bound(condition, self._reference.alias, self._schema, self._rules.time_zone)
 
-    def _value(self, node: Tree) -> measured.Value:
-        return measured_value(node, self._reference.alias, self._schema, self._rules.time_zone)
-
-    def _argument(self, node: Tree) -> str:
-        name = self._column_name(node) if isinstance(node, exp.Column) else None
-        if name is None:
-            raise NotPushedError
-        return name
+    def _value(self, node: Tree) -> Value:
+        return row_value(node, self._reference.alias, self._schema, self._rules.time_zone)
 
     def _span(self, node: Tree, call: Tree) -> tuple[int, int]:
         """Return where a call is in the text, with its FILTER if ``node`` is that."""

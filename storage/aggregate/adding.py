@@ -118,9 +118,9 @@ class _Adder:
             yield from self._finished(partials)
 
     def _prepared(self, rows: pa.Table) -> pa.Table:
-        """Return a table of the group's columns and one column per measure."""
+        """Return a table of the group's values and one column per measure."""
         (batch,) = rows.combine_chunks().to_batches()
-        columns = [batch.column(name) for name in self._group]
+        columns = [value.of(batch) for value in self._group]
         columns += [measure.prepared(batch) for measure in self._measures]
         return pa.Table.from_arrays(columns, names=self._names)
 

@@ -20,11 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import UnsupportedTypeError
+from ..expression.value import Value
 from ..predicate.condition import Condition
 from ..schema import arrow
 from ..schema import types as t
 from . import moments
-from .value import Value
 
 _WHOLE = (t.TinyInt, t.SmallInt, t.Int, t.BigInt)
 _FLOATS = (t.Float, t.Double)
@@ -41,7 +41,8 @@ _OTHER_BITS = np.int64(2**63 - 1)
 class Function(StrEnum):
     """What is kept of a column. ``FLOAT_SUM``: the sum of whole numbers as a DOUBLE.
 
-    ``MOMENTS``: what `moments` has of numbers. ``OVERFLOWS``: for how many rows a value overflows.
+    ``MOMENTS``: what `moments` has of numbers. ``FAILURE``: the greatest number of a `Failure` of a
+    value, or 0.
     """
 
     ROWS = "rows"
@@ -51,11 +52,10 @@ class Function(StrEnum):
     MIN = "min"
     MAX = "max"
     MOMENTS = "moments"
-    OVERFLOWS = "overflows"
+    FAILURE = "failure"
 
 
 _SUMS = (Function.SUM, Function.FLOAT_SUM)
-_ADDED = (Function.FLOAT_SUM, Function.OVERFLOWS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Measure:
         match self.function, self.type:
             case (Function.ROWS, None):
                 return t.BigInt()
-            case (Function.COUNT | Function.OVERFLOWS, data_type) if data_type is not None:
+            case (Function.COUNT | Function.FAILURE, data_type) if data_type is not None:
                 return t.BigInt()
             case (Function.SUM, data_type) if isinstance(data_type, _WHOLE):
                 return t.BigInt()
@@ -105,11 +105,15 @@ class Measure:
         """The aggregate over a batch of rows."""
         if self.function is Function.ROWS:
             return "count_all" if self.where is None else "count"
-        return "sum" if self.function in _ADDED else str(self.function)
+        if self.function is Function.FAILURE:
+            return str(Function.MAX)
+        return "sum" if self.function is Function.FLOAT_SUM else str(self.function)
 
     @property
     def of_partials(self) -> str:
         """The aggregate over partial rows."""
+        if self.function is Function.FAILURE:
+            return str(Function.MAX)
         return str(self.function) if self._is_extreme or self.has_moments else "sum"
 
     @property
@@ -145,8 +149,8 @@ class Measure:
     def _column(self, rows: pa.RecordBatch) -> pa.Array:
         if self.value is None:
             return rows.column(0)
-        if self.function is Function.OVERFLOWS:
-            return pa.array(self.value.overflows(rows).astype(np.int64))
+        if self.function is Function.FAILURE:
+            return pa.array(self.value.failures(rows).astype(np.int64))
         return self.value.of(rows)
 
     def lifted(self, column: pa.Array) -> pa.Array:
@@ -161,7 +165,7 @@ class Measure:
 
     def working(self, prepared_type: pa.DataType) -> pa.DataType:
         """Return the type of partial values while they are added up."""
-        if self.function in (Function.ROWS, Function.COUNT, Function.OVERFLOWS):
+        if self.function in (Function.ROWS, Function.COUNT, Function.FAILURE):
             return pa.int64()
         if self._is_extreme:
             return prepared_type

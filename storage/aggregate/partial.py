@@ -1,6 +1,6 @@
 """A partial aggregate: what is added up of the rows of a table, by which columns.
 
-A partial row has the values of the group's columns and one value per measure. There may be several
+A partial row has the values of the group and one value per measure. There may be several
 of one group: whoever reads them adds them up again.
 
 Promises: it is a value without code, as JSON too; what comes as JSON is checked against the table.
@@ -15,15 +15,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..errors import OptionError, RelstateError, SchemaError
+from ..expression.column import ColumnValue
+from ..expression.expression_json import value_from_json, value_to_json
+from ..expression.value import Value
 from ..predicate.condition import Condition
 from ..predicate.condition_json import condition_from_json, condition_to_json
 from ..schema import types as t
 from ..schema.schema import TableSchema
 from .measure import Function, Measure
-from .value import ColumnValue, Value
-from .value_json import value_from_json, value_to_json
 
-_PREFIX = "__relstate_measure_"
+_PREFIX = "__relstate_"
 _GROUPED = (
     t.Boolean, t.TinyInt, t.SmallInt, t.Int, t.BigInt, t.Float, t.Double, t.Decimal, t.String,
     t.Binary, t.Date, t.Timestamp, t.TimestampNtz,
@@ -32,24 +33,27 @@ _GROUPED = (
 
 @dataclass(frozen=True)
 class PartialAggregate:
-    """Measures over the rows of each group of equal values of columns. Picklable.
+    """Measures over the rows of each group of equal values. Picklable.
 
-    ``group``: columns of the table, perhaps none. Not slotted: its fields are cached with it.
+    ``group``: columns of the table and other values, perhaps none. Not slotted: its fields are
+    cached with it.
     """
 
     schema: TableSchema
-    group: tuple[str, ...]
+    group: tuple[Value, ...]
     measures: tuple[Measure, ...]
 
     @classmethod
     def of(
         cls,
         schema: TableSchema,
-        group: Sequence[str],
+        group: Sequence[str | Value],
         measures: Sequence[tuple[Function, str | Value]],
         conditions: Sequence[Condition | None] = (),
     ) -> PartialAggregate:
         """Return the aggregate of columns, by name, or values; that of `Function.ROWS` is ignored.
+
+        A value of the group that fails is NULL: let a measure `Function.FAILURE` tell of it.
 
         ``conditions``: one per measure, or none: of which rows it is.
         SchemaError for an unknown column, for a table with a column named as measures are, or if
@@ -61,7 +65,7 @@ class PartialAggregate:
             raise SchemaError("a partial aggregate needs a column to group by, or a measure")
         for column in schema.columns:
             if column.name.lower().startswith(_PREFIX):
-                raise SchemaError(f"the column {column.name!r} has a name of a measure; rename it")
+                raise SchemaError(f"the column {column.name!r} has a name of ours; rename it")
         made = []
         wheres = conditions or [None] * len(measures)
         for (function, value), where in zip(measures, wheres, strict=True):
@@ -69,31 +73,37 @@ class PartialAggregate:
                 made.append(Measure(function, where=where))
                 continue
             made.append(Measure(function, _value_of(value, schema), where))
-        names = tuple(schema.column(name).name for name in group)
-        aggregate = cls(schema, names, tuple(made))
+        values = tuple(_value_of(value, schema) for value in group)
+        aggregate = cls(schema, values, tuple(made))
         # The types are checked here.
         aggregate.fields  # noqa: B018
         return aggregate
 
     @cached_property
     def fields(self) -> tuple[t.Field, ...]:
-        """The fields of the partial rows: the group's columns, then the measures."""
-        columns = [self.schema.column(name) for name in self.group]
-        for column in columns:
-            if not can_group(column.type):
-                raise SchemaError(f"rows are not grouped by {column.name!r}, a {column.type}")
+        """The fields of the partial rows: the group's values, then the measures."""
+        fields = [self._group_field(index) for index in range(len(self.group))]
+        for field in fields:
+            if not can_group(field.type):
+                raise SchemaError(f"rows are not grouped by {field.name!r}, a {field.type}")
         return (
-            *(column.field for column in columns),
+            *fields,
             *(
                 t.Field(measure_name(index), measure.result_type)
                 for index, measure in enumerate(self.measures)
             ),
         )
 
+    def _group_field(self, index: int) -> t.Field:
+        value = self.group[index]
+        if isinstance(value, ColumnValue):
+            return self.schema.column(value.name).field
+        return t.Field(group_name(index), value.type, value.nullable or value.may_fail)
+
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that it reads, each once; there may be none."""
-        names = list(self.group)
+        names = [name for value in self.group for name in value.columns()]
         for measure in self.measures:
             names += () if measure.value is None else measure.value.columns()
         for measure in self.measures:
@@ -111,7 +121,8 @@ class PartialAggregate:
             ]
             for measure in self.measures
         ]
-        return json.dumps({"group": self.group, "measures": measures}, separators=(",", ":"))
+        group = [value_to_json(value) for value in self.group]
+        return json.dumps({"group": group, "measures": measures}, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str, schema: TableSchema) -> PartialAggregate:
@@ -126,7 +137,8 @@ class PartialAggregate:
                 None if where is None else condition_from_json(where, schema)
                 for _, _, where in value["measures"]
             ]
-            return cls.of(schema, value["group"], measures, conditions)
+            group = [value_from_json(key, schema) for key in value["group"]]
+            return cls.of(schema, group, measures, conditions)
         except (
             ValueError,
             TypeError,
@@ -144,15 +156,17 @@ class PartialAggregate:
 
 
 def _value_of(value: str | Value, schema: TableSchema) -> Value:
-    if not isinstance(value, str):
-        return value
-    column = schema.column(value)
-    return ColumnValue(column.name, column.type)
+    return ColumnValue.named(value, schema) if isinstance(value, str) else value
 
 
 def measure_name(index: int) -> str:
     """Return the name of a measure's field."""
-    return f"{_PREFIX}{index}"
+    return f"{_PREFIX}measure_{index}"
+
+
+def group_name(index: int) -> str:
+    """Return the name of the field of a value by which rows are grouped; a column has its own."""
+    return f"{_PREFIX}group_{index}"
 
 
 def can_group(data_type: t.DataType) -> bool:

@@ -32,6 +32,7 @@ from .condition import (
 )
 from .constant import Constant, check_order, fit_to_column
 from .domain import Domain, domain_of
+from .extension import extension
 from .operand import FUNCTIONS, KNOWN, VALUES, Operand, OperandReader, refusal, refusal_about
 from .pattern import escape_regex, next_prefix, parse_pattern
 from .valueset import ValueSet
@@ -47,6 +48,7 @@ _OPERATORS: dict[type[Tree], str] = {
 }
 _EQUALITIES = ("=", "<>")
 _NULL_SAFE: dict[type[Tree], str] = {exp.NullSafeEQ: "=", exp.NullSafeNEQ: "<>"}
+_JOINED = (exp.And, exp.Or, exp.Not, exp.Paren)
 _SUBQUERIES = (exp.Query, exp.Exists, exp.Subquery)
 _CHANGING = (exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentTime, exp.CurrentUser)
 _CHANGING_FUNCTIONS = frozenset(
@@ -102,6 +104,9 @@ class _Binder:
 
     def condition(self, node: Tree) -> Condition:
         """Return an expression of type BOOLEAN as a condition."""
+        computed = self._computed(node)
+        if computed is not None:
+            return computed
         bind = _CONDITIONS.get(type(node))
         if bind is not None:
             return bind(self, node)
@@ -114,6 +119,13 @@ class _Binder:
         if isinstance(node, VALUES):
             raise refusal(node, "not a condition; compare it with something")
         raise refusal(node, f"a condition that is not known here; {KNOWN}")
+
+    def _computed(self, node: Tree) -> Condition | None:
+        """Return a condition on computed values; None if it is on columns as they are."""
+        tests_truth = isinstance(node, exp.Is) and isinstance(node.expression, exp.Boolean)
+        if isinstance(node, _JOINED) or tests_truth:
+            return None
+        return extension().read(node, self._operands.schema, self._operands.zone)
 
     def _and(self, node: Tree) -> Condition:
         return all_of([self.condition(part) for part in operands(node, exp.And)])

@@ -124,7 +124,7 @@ class Comparison(Condition):
         left, right = column_at(batch, self.left), column_at(batch, self.right)
         has_left, has_right = valid_rows(left), valid_rows(right)
         both = has_left & has_right
-        flags: Flags = both & _compared(left, self.operator, right, self.type)
+        flags: Flags = both & compare_values(left, self.operator, right, self.type)
         if self.null_safe:
             are_alike = has_left == has_right if self.operator == "=" else has_left != has_right
             flags |= ~both & are_alike
@@ -295,7 +295,7 @@ _COMPARE_BYTES = {
 }
 
 
-def _compared(left: pa.Array, operator: str, right: pa.Array, data_type: t.DataType) -> Flags:
+def compare_values(left: pa.Array, operator: str, right: pa.Array, data_type: t.DataType) -> Flags:
     """Return how values compare; for a NULL the answer means nothing."""
     domain = domain_of(data_type)
     assert domain is not None

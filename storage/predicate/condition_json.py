@@ -30,6 +30,7 @@ from .condition import (
     Truth,
 )
 from .domain import Domain, domain_of
+from .extension import extension
 from .valueset import Ordinal, ValueSet
 
 Json: TypeAlias = Any
@@ -74,7 +75,7 @@ def condition_to_json(condition: Condition) -> Json:
             return {"kind": "or", "parts": [condition_to_json(part) for part in parts]}
         case IsTrue(inner, expected):
             return {"kind": "is_true", "of": condition_to_json(inner), "expected": expected}
-    raise AssertionError(f"unknown condition {condition!r}")
+    return {"kind": "computed", **extension().to_json(condition)}
 
 
 def condition_from_json(value: Json, schema: TableSchema, depth: int = 0) -> Condition:
@@ -106,6 +107,8 @@ def condition_from_json(value: Json, schema: TableSchema, depth: int = 0) -> Con
         case "is_true":
             inner = condition_from_json(value["of"], schema, depth + 1)
             return IsTrue(inner, _flag(value["expected"]))
+        case "computed":
+            return extension().from_json(value, schema)
     raise ValueError(f"unknown kind {value['kind']!r}")
 
 

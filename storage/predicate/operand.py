@@ -115,10 +115,10 @@ class OperandReader:
         number = _number(node, f"-{literal.name}")
         if not isinstance(inner, exp.Cast):
             return number
-        return self._cast_constant(node, number, _target(inner))
+        return self._cast_constant(node, number, cast_target(inner))
 
     def _cast(self, node: exp.Cast) -> Constant:
-        target = _target(node)
+        target = cast_target(node)
         value = self.read(node.this)
         if isinstance(value, Operand):
             raise refusal(node, "a cast of a column; compare the column itself")
@@ -165,7 +165,7 @@ def _names(node: exp.Column | exp.Dot) -> list[str]:
     return [part.name for part in parts]
 
 
-def _target(node: exp.Cast) -> t.DataType:
+def cast_target(node: exp.Cast) -> t.DataType:
     """Return the type that a cast names."""
     if node.args.get("format"):
         raise refusal(node, "a cast with a format; write the value in its own type")

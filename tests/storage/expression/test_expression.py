@@ -14,15 +14,13 @@ import pytest
 from relstate.storage import Predicate, TableSchema, errors
 from relstate.storage.aggregate.measure import Function
 from relstate.storage.aggregate.partial import PartialAggregate
-from relstate.storage.aggregate.value import (
-    Choice,
-    ColumnValue,
-    Value,
-    arithmetic,
-    choice,
-    number_value,
-)
-from relstate.storage.aggregate.value_json import value_from_json, value_to_json
+from relstate.storage.expression.arithmetic import arithmetic
+from relstate.storage.expression.boolean import ConditionValue
+from relstate.storage.expression.choice import Choice, choice
+from relstate.storage.expression.column import ColumnValue
+from relstate.storage.expression.expression_json import value_from_json, value_to_json
+from relstate.storage.expression.literal import literal
+from relstate.storage.expression.value import Value
 from relstate.storage.schema import types as t
 from relstate.storage.schema.ddl import parse_columns
 
@@ -39,11 +37,11 @@ BITS = {"b": 8, "s": 16, "i": 32, "l": 64}
 
 def column(name: str) -> ColumnValue:
     """Return a column of the schema."""
-    return ColumnValue(name, SCHEMA.column(name).type)
+    return ColumnValue.named(name, SCHEMA)
 
 
-ONE, HALF = number_value(1, t.Int()), number_value(Decimal("0.5"), t.Decimal(1, 1))
-POSITIVE = Predicate.parse("i > 0", SCHEMA).condition
+ONE, HALF = literal(1, t.Int()), literal(Decimal("0.5"), t.Decimal(1, 1))
+POSITIVE = ConditionValue(Predicate.parse("i > 0", SCHEMA).condition)
 
 
 @pytest.mark.parametrize("name", BITS)
@@ -62,7 +60,7 @@ def test_whole_numbers_are_exact_or_overflow(name: str, sign: str) -> None:
     )
     value = arithmetic(sign, column(name), ColumnValue(other, column(name).type))
 
-    flags = value.overflows(rows).tolist()
+    flags = value.failures(rows).astype(bool).tolist()
     for (left, right), flag, actual in zip(pairs, flags, value.of(rows).to_pylist(), strict=True):
         expected = None if left is None or right is None else OPERATORS[sign](left, right)
         assert flag == (expected is not None and not -limit <= expected < limit)
@@ -96,7 +94,7 @@ def test_results_have_the_types_of_spark() -> None:
 
 
 @pytest.mark.parametrize(
-    ("left", "right"), [("f", "i"), ("n", "d"), ("w", "w"), ("t", "i"), ("f", "f")]
+    ("left", "right"), [("f", "i"), ("w", "d"), ("w", "w"), ("t", "i"), ("f", "f")]
 )
 def test_what_may_be_rounded_otherwise_is_refused(left: str, right: str) -> None:
     """Other floats than DOUBLE, decimals as floats, decimals of too many digits, texts."""
@@ -111,7 +109,7 @@ def test_a_choice_computes_only_what_it_chooses() -> None:
     rows = pa.record_batch({"i": pa.array([5, -3, None, -(2**31)], pa.int32())})
 
     assert value.of(rows).to_pylist()[:3] == [1, 9, None]
-    assert value.overflows(rows).tolist() == [False, False, False, True]
+    assert value.failures(rows).astype(bool).tolist() == [False, False, False, True]
     assert choice(((POSITIVE, ONE),), None).of(rows).to_pylist() == [1, None, None, None]
 
 
@@ -120,8 +118,8 @@ def test_what_is_right_of_null_is_not_computed() -> None:
     square = arithmetic("*", column("l"), column("l"))
     rows = pa.record_batch({"l": pa.array([2**62], pa.int64()), "i": pa.array([None], pa.int32())})
 
-    assert arithmetic("+", column("i"), square).overflows(rows).tolist() == [False]
-    assert arithmetic("+", square, column("i")).overflows(rows).tolist() == [True]
+    assert arithmetic("+", column("i"), square).failures(rows).astype(bool).tolist() == [False]
+    assert arithmetic("+", square, column("i")).failures(rows).astype(bool).tolist() == [True]
 
 
 def test_decimals_keep_all_digits() -> None:
@@ -133,7 +131,7 @@ def test_decimals_keep_all_digits() -> None:
         }
     )
     n = column("n")
-    many = number_value(3 * 10**9, t.BigInt())
+    many = literal(3 * 10**9, t.BigInt())
 
     for value, expected in (
         (arithmetic("*", n, arithmetic("-", ONE, n)), Decimal("-139.9356")),
@@ -152,8 +150,8 @@ def test_values_travel_as_json() -> None:
         product,
         choice(((POSITIVE, product), (POSITIVE, ONE)), HALF),
         choice(((POSITIVE, column("t")),), None),
-        arithmetic("+", column("d"), number_value(1e300, t.Double())),
-        number_value(-(2**40), t.BigInt()),
+        arithmetic("+", column("d"), literal(1e300, t.Double())),
+        literal(-(2**40), t.BigInt()),
     ]
     aggregate = PartialAggregate.of(SCHEMA, [], [(Function.COUNT, value) for value in values])
 
@@ -168,16 +166,21 @@ def test_values_travel_as_json() -> None:
     [
         1,
         None,
-        {"number": "1.5", "type": "INT"},
-        {"number": "99999999999", "type": "INT"},
-        {"number": "x", "type": "DECIMAL(3,2)"},
-        {"number": "NaN", "type": "DECIMAL(3,2)"},
-        {"number": "x", "type": "STRING"},
-        {"operator": "/", "of": ["i", "i"]},
-        {"operator": "+", "of": ["i"]},
-        {"operator": "+", "of": ["i", "t"]},
-        {"branches": [], "otherwise": "i"},
-        {"branches": [[{}, "i"]], "otherwise": None},
+        {"kind": "literal", "value": "1.5", "type": "INT"},
+        {"kind": "literal", "value": "99999999999", "type": "INT"},
+        {"kind": "literal", "value": "x", "type": "DECIMAL(3,2)"},
+        {"kind": "literal", "value": "NaN", "type": "DECIMAL(3,2)"},
+        {"kind": "literal", "value": "x", "type": "BINARY"},
+        {"kind": "operator", "operator": "^", "of": ["i", "i"]},
+        {"kind": "operator", "operator": "+", "of": ["i"]},
+        {"kind": "operator", "operator": "+", "of": ["i", "t"]},
+        {"kind": "choice", "has_otherwise": True, "of": ["i"]},
+        {"kind": "choice", "has_otherwise": False, "of": ["i", "i"]},
+        {"kind": "date_part", "part": "year", "offset": None, "of": ["i"]},
+        {"kind": "junction", "operator": "xor", "of": ["i", "i"]},
+        {"kind": "not", "of": ["i"]},
+        {"kind": "length", "unit": "words", "of": ["t"]},
+        {"kind": "nothing", "of": []},
         {},
     ],
 )
