@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from .errors import SchemaError
+from .expression.check_expression import CheckExpression
 from .log.table_definition import TableDefinition
-from .predicate.predicate import Predicate
 from .schema import types as t
 from .schema.arrow import arrow_schema
 from .schema.constraint import CheckConstraint
@@ -195,15 +195,15 @@ def new_constraint(definition: TableDefinition, name: str, expression: str) -> C
             f"the table {definition.name!r} has documents, whose parts are written without the "
             "others, so no condition on a row can be checked: use encoding = 'row'"
         )
-    predicate = Predicate.parse(expression, schema)
-    columns = [schema.column(column) for column in predicate.columns]
+    _, condition, names = CheckExpression.parse(expression, schema)
+    columns = [schema.column(column) for column in names]
     keys = {key.column_id for key in schema.primary_key}
     if properties.merge == "partial" and sum(column.id not in keys for column in columns) > 1:
         raise SchemaError(
             f"CHECK ({expression}): a row of {definition.name!r} comes in parts (merge partial), "
             "so a condition may read one column besides the primary key: write several constraints"
         )
-    return CheckConstraint(name, expression, predicate.json, tuple(column.id for column in columns))
+    return CheckConstraint(name, expression, condition, tuple(column.id for column in columns))
 
 
 def without_constraint(

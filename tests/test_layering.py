@@ -60,8 +60,8 @@ OBJECTS_FOLDER = "storage/objects/"
 FLOORS = {
     "storage": (
         "errors", "notebook", "paths", "location", "disk", "environment", "problems", "objects",
-        "environments", "syntax", "instant", "schema", "codec", "predicate", "expression", "aggregate",
-        "log", "segment", "table", "index", "read_plan", "view_failures",
+        "environments", "syntax", "instant", "schema", "codec", "predicate", "expression",
+        "aggregate", "log", "segment", "table", "index", "read_plan", "view_failures",
         "aggregate_plan", "limited_plan", "feed", "maintenance", "figures", "check", "alteration",
         "replacement", "epochs", "catalog_commit", "catalog", "view_catalog", "snapshot", "rows",
         "writing", "restoring", "documentwriter", "jobs", "store",

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from ..environment import Environment
 from ..errors import CheckViolationError
+from ..expression.check_expression import CheckExpression
 from ..log.proposal import Proposal
 from ..log.sequenced_segment import SequencedSegment, sequence_segments
 from ..log.state import StoreState
 from ..log.table_definition import TableDefinition
-from ..predicate.predicate import Predicate
 from ..schema.arrow import arrow_schema
 from ..schema.batch import BatchShape
 from ..schema.constraint import CheckConstraint
@@ -51,8 +51,8 @@ class RowChecks:
             default_values(self._columns),
         )
         self.names = [column.name for column in self._columns]
-        self._violations = [
-            (constraint, Predicate.from_json(constraint.condition, schema).condition.negated())
+        self._checks = [
+            (constraint, CheckExpression.from_json(constraint.condition, schema))
             for constraint in constraints
         ]
 
@@ -70,20 +70,22 @@ class RowChecks:
         if not batch.num_rows or not batch.num_columns:
             return
         rows = self._shape.conform(batch)
-        for constraint, violation in self._violations:
-            flags = violation.holds(rows)
+        for constraint, check in self._checks:
+            flags = check.violated(rows)
             if flags.any():
-                raise self._violation_error(constraint, rows.slice(int(np.argmax(flags)), 1))
+                row = rows.slice(int(np.argmax(flags)), 1)
+                raise self._violation_error(constraint, row, check.failure(row))
 
     def _violation_error(
-        self, constraint: CheckConstraint, row: pa.RecordBatch
+        self, constraint: CheckConstraint, row: pa.RecordBatch, failure: str | None
     ) -> CheckViolationError:
         (values,) = row.to_pylist()
         text = ", ".join(f"{name} = {value!r:.{_SHOWN}}" for name, value in values.items())
+        reason = "" if failure is None else f", whose expression {failure}"
         return CheckViolationError(
             f"table {self._table!r}: the row with {text} violates the constraint "
-            f"{constraint.name!r}, CHECK ({constraint.expression}); nothing was committed: correct "
-            "it, or leave it out"
+            f"{constraint.name!r}, CHECK ({constraint.expression}){reason}; nothing was "
+            "committed: correct it, or leave it out"
         )
 
 
