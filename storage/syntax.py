@@ -279,7 +279,12 @@ def tokenize(text: str) -> list[Token]:
 
 def parse_tokens(tokens: Sequence[Token], text: str) -> Tree:
     """Return the tree of the one statement that the tokens of a text are. SqlglotError if none."""
-    trees = [tree for tree in _DIALECT.parser().parse(list(tokens), text) if tree is not None]
+    try:
+        parsed = _DIALECT.parser().parse(list(tokens), text)
+    except (AssertionError, AttributeError) as error:
+        # sqlglot 30 expects other trees for some steps after |>.
+        raise ParseError("its clauses cannot be combined so; write a SELECT without |>") from error
+    trees = [tree for tree in parsed if tree is not None]
     if len(trees) != 1:
         raise ParseError(f"there are {len(trees)} statements where one was expected")
     return _with_units(trees[0])

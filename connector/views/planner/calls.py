@@ -201,7 +201,8 @@ class AggregateCall:
     @property
     def arguments(self) -> list[Tree]:
         """The arguments that read fields, without the order of a WITHIN GROUP."""
-        return [value for value in function_of(self.call).expressions if columns_of(value)]
+        arguments = map(_value_of, function_of(self.call).expressions)
+        return [value for value in arguments if columns_of(value)]
 
     @property
     def values(self) -> list[Tree]:
@@ -237,7 +238,12 @@ def values_of(call: Tree) -> Iterator[Tree]:
         elif isinstance(call, exp.Filter):
             yield call.expression.this
         call = call.this
-    yield from _arguments(call)
+    yield from map(_value_of, _arguments(call))
+
+
+def _value_of(argument: Tree) -> Tree:
+    """Return the value of an argument, which may be given by its name."""
+    return argument.expression if isinstance(argument, exp.Kwarg) else argument
 
 
 def is_group_call(tree: Tree) -> bool:

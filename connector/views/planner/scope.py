@@ -118,12 +118,10 @@ class Scope:
         inner = star.this if isinstance(star, exp.Column) else star
         if inner.args.get("replace") or inner.args.get("rename"):
             raise unsupported_error("a star that replaces or renames", "name the columns", star)
-        excluded_names = {identifier.name.lower() for identifier in inner.args.get("except_") or ()}
-        items = tuple(
-            item
-            for item in self.items
-            if _is_visible_as(item, qualifier) and (item.name or "").lower() not in excluded_names
-        )
+        visible = [item for item in self.items if _is_visible_as(item, qualifier)]
+        for name in inner.args.get("except_") or ():
+            visible = self._without(visible, name, star)
+        items = tuple(visible)
         if not items and qualifier is not None and self._matching_items(qualifier, None):
             raise unsupported_error(
                 "a star over the parts of a struct", "name them, as in s.part", star
@@ -134,6 +132,20 @@ class Scope:
             )
         self._check_order(items, star)
         return items
+
+    def _without(self, items: Sequence[Item], name: Tree, star: Tree) -> list[Item]:
+        """Return items without those that a name after EXCEPT means."""
+        qualifier = name.text("table") or None
+        if qualifier is not None and (
+            "db" in name.args or not any(_is_visible_as(item, qualifier) for item in self.items)
+        ):
+            raise unsupported_error("EXCEPT of a part of a struct", "name the columns", star)
+        return [
+            item
+            for item in items
+            if (item.name or "").lower() != name.name.lower()
+            or not (qualifier is None or _is_visible_as(item, qualifier))
+        ]
 
     def _check_order(self, items: Sequence[Item], star: Tree) -> None:
         """Refuse the star of a table whose columns Spark would not return in the table's order.

@@ -28,6 +28,8 @@ SELECT g, count(*) FROM t GROUP BY (1)
 SELECT st.a, st.b bb, t.st.b, arr[0] a0, m['a'], struct(x, g, st.a), struct(t.*) FROM t
 SELECT t.id, struct(u.*) q, named_struct('s', struct(t.*)) r FROM (SELECT id, x FROM t) t LEFT JOIN u ON t.x = u.x
 SELECT w.*, t.* EXCEPT (id, m) FROM t JOIN w USING (id)
+SELECT * EXCEPT (w.id, arr, m) FROM t JOIN w ON t.id = w.id
+SELECT g, count_min_sketch(seed => 1, epsilon => 0.5D, confidence => 0.5D, column => x) AS c FROM t GROUP BY g
 SELECT transform(arr, e -> e + x) tr, aggregate(arr, 0, (q, e) -> q + e) FROM t
 SELECT date'2020-01-02' dd, interval 1 day + ts, 1L + x, 1.5D FROM t WHERE ts > timestamp'2020-01-02'
 SELECT id, timestampadd(DAY, 1, ts) a, datediff(DAY, ts, ts) b, date_add(ts, 3) c FROM t
