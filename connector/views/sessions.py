@@ -26,8 +26,8 @@ STORED_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     ANSI: "true",
 }
-# What all of them have: Spark 4.3 reads ASOF JOIN only then.
-_READING = {"spark.sql.join.asofJoin.enabled": "true"}
+# What all of them have: Spark 4.3 reads ASOF JOIN, and expressions of type TIME, only then.
+_READING = {"spark.sql.join.asofJoin.enabled": "true", "spark.sql.timeType.enabled": "true"}
 # Settings for the jobs of a refresh: its stages are few and small.
 _REFRESH = {
     "spark.sql.adaptive.enabled": "false",

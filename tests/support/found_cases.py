@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import time
+
 from support.local import IN_JOB
 from support.random_tables import Commit, TableSpec
 from support.view_cases import Case, Step, View
@@ -14,6 +16,7 @@ _STEPS = (
     Step((Commit("u", ((4, ("b", 5)),), ((1, ("a", 2)), (2, ("a", 2)))),)),
 )
 _LISTS = TableSpec("t", (("k", "INT"), ("list", "ARRAY<BIGINT>")), ("k",), ("k",))
+_CLOCKS = TableSpec("t", (("k", "INT"), ("c", "TIME")), ("k",), ("k",))
 _SIZES = """SELECT a.k, b.n FROM t a
     JOIN (SELECT k % 3 AS g, sum(size(list)) AS n FROM t GROUP BY k % 3) b ON a.k = b.g"""
 
@@ -46,5 +49,14 @@ FOUND: dict[str, Case] = {
         vnode_count=2,
         part_rows=20,
         local_rows=IN_JOB,
+    ),
+    # Spark evaluates TIME only in a session that is told to.
+    "an expression of type TIME in a session that does not have it": Case(
+        (_CLOCKS,),
+        (
+            Step((Commit("t", (((1,), (1, time(9))), ((2,), (2, time(9, 59))))),)),
+            Step((Commit("t", (((3,), (3, time(10))),), (((2,), (2, time(9, 59))),)),)),
+        ),
+        (View("v", "SELECT hour(c) AS h, max(c) AS m FROM t GROUP BY hour(c)"),),
     ),
 }

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from relstate.storage import Store
 
 # Settings of sessions whose answers are compared with ours. The rows are few: compiling a query
-# takes longer than running it. Views may have ASOF JOIN, which Spark reads only if told to.
+# takes longer than running it. Views may have ASOF JOIN and TIME, which Spark reads if told to.
 INTERPRETED = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.join.asofJoin.enabled": "true",
     "spark.sql.shuffle.partitions": "1",
+    "spark.sql.timeType.enabled": "true",
 }
 
 
