@@ -17,9 +17,11 @@ import pyarrow as pa
 from relstate.connector.sql import Database
 from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.connector.syntax.present_time import query_at
+from relstate.connector.types import struct_of
 from relstate.connector.views import backfill, frame, runner
 from relstate.connector.views.task import FragmentTask
 from relstate.storage import Store
+from relstate.storage import types as t
 from relstate.storage.errors import UnsupportedStatementError
 from relstate.storage.segment.registry import registry
 from support.clock import ManualClock
@@ -153,9 +155,16 @@ class _Run:
     def _show(self) -> None:
         """Give the session that says what is right the rows of the tables, and the time."""
         for table in self._case.tables:
-            batch = table.arrow(self._store, self._rows[table.name].at(self._clock.now()))
-            rows = self._batch.createDataFrame(pa.Table.from_batches([batch]))
-            rows.createOrReplaceTempView(table.name)
+            if table.is_merged:  # the laws of the storage say which rows these are
+                rows = self._store.table(table.name).to_arrow()
+            else:
+                live = self._rows[table.name].at(self._clock.now())
+                rows = pa.Table.from_batches([table.arrow(self._store, live)])
+            schema = self._store.table(table.name).schema
+            types = struct_of([t.Field(c.name, c.type, c.nullable) for c in schema.visible_columns])
+            # Spark casts no Arrow table of no chunks.
+            frame = self._batch.createDataFrame(rows if rows.num_rows else [], types)
+            frame.createOrReplaceTempView(table.name)
         for view in self._views.values():
             self._batch.sql(self._text(view)).createOrReplaceTempView(view.name)
 

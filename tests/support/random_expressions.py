@@ -2,7 +2,7 @@
 
 Where Spark's result depends on the order of rows, the order is total, or the function is sorted.
 Columns of kind INEXACT are doubles that may be computed in another order: nothing is grouped,
-ordered, joined or chosen by them.
+ordered, joined or chosen by them. Of maps and variants only parts are.
 """
 
 from __future__ import annotations
@@ -12,7 +12,20 @@ from random import Random
 
 INEXACT = "inexact"
 Typed = tuple[str, str]  # An expression or a name, and its kind.
+UNORDERED = frozenset({INEXACT, "p", "j"})
+"""The kinds by which no rows are chosen: inexact doubles, maps, variants."""
 _NUMBERS = "imx"
+# Parts of values by which rows are chosen as by columns.
+_PARTS: Mapping[str, Sequence[Typed]] = {
+    "r": (("{0}.u", "i"), ("{0}.w", "s")),
+    "p": (("{0}['a']", "i"), ("element_at({0}, 'b')", "i"), ("size({0})", "i"),
+          ("map_contains_key({0}, 'c')", "b"), ("map_values({0})", "a"),
+          ("array_join(map_keys({0}), ',')", "s")),
+    "j": (("{0}:n::int", "i"), ("variant_get({0}, '$.g', 'string')", "s"),
+          ("try_variant_get({0}, '$.list[0]', 'int')", "i"), ("{0}:sub.n::bigint", "i"),
+          ("to_json({0})", "s"), ("schema_of_variant({0})", "s"),
+          ("is_variant_null({0}:n)", "b"), ("try_variant_get({0}, '$.list', 'array<int>')", "a")),
+}  # fmt: skip
 
 _EXPRESSIONS: Mapping[str, Sequence[str]] = {
     "i": (
@@ -31,6 +44,19 @@ _EXPRESSIONS: Mapping[str, Sequence[str]] = {
     "b": ("NOT {0}", "coalesce({0}, true)", "{0} <=> true"),
     "a": ("sort_array({0})", "array_distinct({0})", "filter({0}, e -> e > 0)",
           "coalesce({0}, array(9))"),
+    "z": ("date_trunc('HOUR', {0})::TIMESTAMP_NTZ", "{0} + INTERVAL '40' MINUTE",
+          "{0} + INTERVAL 1 MONTH", "coalesce({0}, TIMESTAMP_NTZ'2024-02-28 23:00:00')"),
+    "c": ("coalesce({0}, TIME'12:00:00')", "nullif({0}, TIME'09:00:00')",
+          "{0} + INTERVAL '10' MINUTE", "time_trunc('HOUR', {0})"),
+    "y": ("-{0}", "{0} * 2", "abs({0})", "coalesce({0}, INTERVAL '0 01:00:00' DAY TO SECOND)",
+          "{0} + INTERVAL '30' MINUTE", "{0} / 2"),
+    "o": ("coalesce({0}, X'00')", "{0} || X'61'", "substring({0}, 1, 1)", "nullif({0}, X'61')",
+          "unhex(hex({0}))", "encode(decode({0}, 'ISO-8859-1'), 'UTF-8')"),
+    "r": ("coalesce({0}, named_struct('u', 1, 'w', 'a'))",
+          "nullif({0}, named_struct('u', 1, 'w', 'a'))"),
+    "p": ("coalesce({0}, map('a', 1))", "map_filter({0}, (k, v) -> v > 1)",
+          "transform_values({0}, (k, v) -> v + 1)", "map_from_entries(map_entries({0}))"),
+    "j": ("coalesce({0}, parse_json('{{\"n\": 7}}'))", "{0}:sub", "{0}:list[0]"),
     INEXACT: ("{0}",),
 }  # fmt: skip
 _CONVERSIONS: Mapping[str, Sequence[Typed]] = {
@@ -45,6 +71,16 @@ _CONVERSIONS: Mapping[str, Sequence[Typed]] = {
     "b": (("CAST({0} AS INT)", "i"), ("if({0}, 'yes', 'no')", "s")),
     "a": (("size({0})", "i"), ("try_element_at({0}, 1)", "i"), ("array_contains({0}, 2)", "b"),
           ("array_max({0})", "i")),
+    "z": (("hour({0})", "i"), ("CAST({0} AS DATE)", "d"), ("CAST({0} AS TIMESTAMP)", "t"),
+          ("{0} - TIMESTAMP_NTZ'2024-02-28 23:00:00'", "y"), ("CAST({0} AS TIME)", "c")),
+    "c": (("hour({0})", "i"), ("CAST({0} AS STRING)", "s"), ("{0} - TIME'09:00:00'", "y")),
+    "y": (("CAST({0} AS STRING)", "s"), ("extract(HOUR FROM {0})", "i"),
+          ("TIMESTAMP_NTZ'2024-02-28 23:00:00' + {0}", "z"),
+          ("TIMESTAMP'2024-02-28 23:00:00' + {0}", "t")),
+    "o": (("hex({0})", "s"), ("length({0})", "i"), ("base64({0})", "s"), ("crc32({0})", "i")),
+    "r": _PARTS["r"],
+    "p": (*_PARTS["p"], ("map_entries({0})[0].value", "i")),
+    "j": _PARTS["j"],
 }  # fmt: skip
 _CONDITIONS: Mapping[str, Sequence[str]] = {
     "i": ("{0} > 0", "{0} % 2 = 0", "{0} IS NULL OR {0} < 3", "{0} IN (0, 1, 2)",
@@ -57,11 +93,19 @@ _CONDITIONS: Mapping[str, Sequence[str]] = {
     "t": ("hour({0}) > 22", "{0} IS NOT NULL"),
     "b": ("{0}", "{0} IS NULL", "NOT {0}"),
     "a": ("size({0}) > 1", "{0} IS NOT NULL", "exists({0}, e -> e = 2)"),
+    "z": ("{0} > TIMESTAMP_NTZ'2024-02-28 23:00:00'", "hour({0}) > 22"),
+    "c": ("{0} >= TIME'09:00:00'", "{0} IN (TIME'09:00:00', TIME'23:59:00')", "{0} IS NULL"),
+    "y": ("{0} > INTERVAL '0' MINUTE", "{0} = INTERVAL '40' MINUTE", "{0} IS NOT NULL"),
+    "o": ("{0} = X'61'", "{0} > X'00'", "length({0}) < 2"),
+    "r": ("{0} = named_struct('u', 1, 'w', 'a')", "{0}.u = 1", "{0} IS NULL", "{0}.w <=> NULL"),
 }  # fmt: skip
 LITERALS: Mapping[str, Sequence[str]] = {
     "i": ("0", "1", "2", "NULL"), "s": ("'a'", "'b'", "''", "NULL"), "m": ("1.5", "0.0"),
     "x": ("1.5D", "0D"), "d": ("DATE'2024-02-29'",), "t": ("TIMESTAMP'2024-02-28 23:00:00'",),
-    "b": ("true", "NULL"), "a": ("array(1, 2)",),
+    "b": ("true", "NULL"), "a": ("array(1, 2)",), "z": ("TIMESTAMP_NTZ'2024-02-28 23:20:00'",),
+    "c": ("TIME'09:00:00'",), "y": ("INTERVAL '0 00:40:00' DAY TO SECOND",), "o": ("X'61'",),
+    "r": ("named_struct('u', 1, 'w', 'a')",), "p": ("map('a', 1)",),
+    "j": ("parse_json('{\"n\": 2}')",), INEXACT: ("0.1D",),
 }  # fmt: skip
 # What is compared with the present time, by the kind of {0}.
 _CLOCK_CONDITIONS: Mapping[str, Sequence[str]] = {
@@ -72,6 +116,8 @@ _CLOCK_CONDITIONS: Mapping[str, Sequence[str]] = {
     "d": ("{0} = current_date()", "{0} >= current_date() - 1", "{0} < now()",
           "date_add({0}, 1) <= curdate()",
           "{0} BETWEEN date_sub(current_date(), 2) AND current_date()"),
+    "z": ("{0} > localtimestamp() - INTERVAL 1 HOUR", "{0} <= localtimestamp()",
+          "{0} BETWEEN now() - INTERVAL 2 HOURS AND now()"),
 }  # fmt: skip
 TIMED = frozenset(_CLOCK_CONDITIONS)
 """The kinds of what is compared with the present time."""
@@ -104,7 +150,18 @@ _RANGES: Mapping[str, Sequence[str]] = {
     "d": ("1 PRECEDING AND 1 FOLLOWING", "INTERVAL 1 MONTH PRECEDING AND CURRENT ROW"),
     "t": ("INTERVAL 1 HOUR PRECEDING AND CURRENT ROW", "INTERVAL 1 DAY PRECEDING AND CURRENT ROW",
           "UNBOUNDED PRECEDING AND INTERVAL 40 MINUTES FOLLOWING"),
+    "z": ("INTERVAL 1 HOUR PRECEDING AND CURRENT ROW", "INTERVAL 1 MONTH PRECEDING AND CURRENT ROW",
+          "INTERVAL 40 MINUTES PRECEDING AND INTERVAL 40 MINUTES FOLLOWING"),
+    "y": ("INTERVAL '0 00:40:00' DAY TO SECOND PRECEDING AND CURRENT ROW",),
 }  # fmt: skip
+
+
+def exact_of(columns: Sequence[Typed]) -> list[Typed]:
+    """Return the columns by which rows may be chosen, and parts of all columns."""
+    plain = [column for column in columns if column[1] not in UNORDERED]
+    for text, kind in columns:
+        plain += [(form.format(text), part) for form, part in _PARTS.get(kind, ())]
+    return plain
 
 
 class ExpressionMaker:
@@ -206,14 +263,25 @@ class ExpressionMaker:
         if kind in _NUMBERS:
             forms += [("sum({0})", kind), ("sum({0})", kind), ("avg({0})", INEXACT)]
             forms += [("sum(DISTINCT {0})", kind)] * (kind != "x") + [("median({0})", INEXACT)]
+        if kind == "y":
+            forms += [("sum({0})", "y"), ("avg({0})", "y"), ("median({0})", "y")]
         if kind in "im":
             forms += [("stddev({0})", INEXACT), ("var_pop({0})", INEXACT)]
             forms += [("percentile_cont(0.25) WITHIN GROUP (ORDER BY {0})", INEXACT)]
+            forms += [("percentile_disc(0.5) WITHIN GROUP (ORDER BY {0} DESC)", INEXACT)]
         if kind == "i":
+            forms += [self._of_two_numbers(exact)]
             forms += [
                 ("sort_array(collect_list({0}))", "a"), ("sort_array(collect_set({0}))", "a"),
                 ("bit_xor({0})", "i"), ("try_sum({0})", "i"), ("approx_count_distinct({0})", "i"),
                 ("sort_array(array_agg(DISTINCT {0}))", "a"), ("mode({0}, true)", "i"),
+                ("bit_and({0})", "i"), ("bit_or({0})", "i"), ("skewness({0})", INEXACT),
+                ("mode() WITHIN GROUP (ORDER BY {0} DESC)", "i"), ("try_avg({0})", INEXACT),
+                ("approx_percentile({0}, 0.5)", "i"),
+                ("transform(histogram_numeric({0}, 1000), e -> CAST(e.y AS INT))", "a"),
+                ("CAST(sum(make_ym_interval(0, {0})) AS STRING)", "s"),
+                ("CAST(max(make_ym_interval(0, {0})) AS STRING)", "s"),
+                ("count_min_sketch({0}, 0.1D, 0.9D, 1)", "o"),
             ]  # fmt: skip
         if kind == "s":
             forms += [
@@ -221,7 +289,7 @@ class ExpressionMaker:
                 ("listagg(DISTINCT {0}) WITHIN GROUP (ORDER BY {0} DESC)", "s"),
             ]  # fmt: skip
         if kind == "b":
-            forms += [("bool_or({0})", "b"), ("every({0})", "b"), ("count_if({0})", "i")]
+            forms += [("bool_or({0})", "b"), ("bool_and({0})", "b"), ("count_if({0})", "i")]
         orders = [name for name, order_kind in self._some(exact, 1, 2) if order_kind != "a"]
         if orders and kind != "a" and text not in orders:
             order = f"struct({', '.join([*orders, text])})"
@@ -231,9 +299,18 @@ class ExpressionMaker:
             forms = [(f"count(DISTINCT {{0}}, {second})", "i")]
         form, result = self._random.choice(forms)
         call = form.format(text)
-        if self._flip(0.2):
+        if self._flip(0.2) and not form.startswith(("sort_array(", "transform(", "CAST(")):
             call += f" FILTER (WHERE {self._condition(exact)})"
         return call, result
+
+    def _of_two_numbers(self, exact: Sequence[Typed]) -> Typed:
+        """Return an aggregate of pairs of whole numbers, whose sums are exact in Spark, too."""
+        second, _ = self._value(exact, "i")
+        name = self._random.choice(
+            ["corr", "covar_pop", "covar_samp", "regr_slope", "regr_intercept", "regr_r2",
+             "regr_avgx", "regr_avgy", "regr_sxx", "regr_sxy", "regr_syy", "regr_count"]
+        )  # fmt: skip
+        return f"{name}({{0}}, {second})", "i" if name == "regr_count" else INEXACT
 
     def _window_call(self, chosen: Sequence[Typed], by: str, window: str) -> Typed:
         """Return a window function with one result; ``window`` orders rows by all of ``chosen``."""

@@ -10,7 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from support.random_expressions import INEXACT, LITERALS, ExpressionMaker, Typed
+from support.random_expressions import (
+    LITERALS,
+    UNORDERED,
+    ExpressionMaker,
+    Typed,
+    exact_of,
+)
 
 _JOINS = (
     "JOIN", "JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "FULL JOIN",
@@ -22,6 +28,12 @@ _ASOF_CASTS = {
     "m": "CAST({0} AS DECIMAL(18,3))",
     "a": "CAST({0} AS ARRAY<BIGINT>)",
 }
+GENERATORS = (
+    ("explode({0})", "si", "p"), ("posexplode({0})", "isi", "p"), ("inline(array({0}))", "is", "r"),
+    ("variant_explode({0})", "isj", "j"), ("json_tuple(to_json({0}), 'u', 'w')", "ss", "r"),
+    ("json_tuple(to_json({0}), 'n', 'g')", "ss", "j"), ("inline(map_entries({0}))", "si", "p"),
+)  # fmt: skip
+"""Functions that return rows, the kinds of their columns, and the kind of {0}."""
 _USING_JOINS = ("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN")
 
 
@@ -43,8 +55,13 @@ class From:
 
     @property
     def exact(self) -> list[Typed]:
-        """The columns by which rows may be chosen."""
-        return [column for column in self.columns if column[1] != INEXACT]
+        """The columns by which rows may be chosen, and parts of columns."""
+        return exact_of(self.columns)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether rows may be chosen by each of the columns."""
+        return all(kind not in UNORDERED for _, kind in self.columns)
 
     @property
     def prefixes(self) -> set[str]:
@@ -175,7 +192,7 @@ class FromMaker(ExpressionMaker, ABC):
 
     def _branches(self, conditions: list[str], columns: Sequence[Typed]) -> list[str]:
         """Return an OR of two branches which both have the conditions."""
-        exact = [column for column in columns if column[1] != INEXACT]
+        exact = exact_of(columns)
         branches = [" AND ".join([*conditions, self._condition(exact)]) for _ in range(2)]
         return [f"(({branches[0]}) OR ({branches[1]}))"]
 
@@ -188,7 +205,7 @@ class FromMaker(ExpressionMaker, ABC):
         source = relations[0]
         for right in relations[1:]:
             kind = self._random.choice(_JOINS)
-            if kind.endswith("ASOF JOIN") and len(right.exact) < len(right.columns):
+            if kind.endswith("ASOF JOIN") and not right.is_exact:
                 kind = "JOIN"
             text = f"{source.sql} {kind} {right.sql}"
             if kind.endswith("ASOF JOIN"):
@@ -250,15 +267,18 @@ class FromMaker(ExpressionMaker, ABC):
 
     def _using(self, left: From, right: From) -> From | None:
         """Return a join of two relations by the columns that are named alike in both."""
-        names = [{text.split(".")[1]: kind for text, kind in side.exact} for side in (left, right)]
+        names = [
+            {text.split(".")[1]: kind for text, kind in side.columns if kind not in UNORDERED}
+            for side in (left, right)
+        ]
         common = [name for name in names[0] if name in names[1]]
         if not common or any("." in text.split(".", 1)[1] for text, _ in left.columns):
             return None
-        is_natural = self._flip(0.25) and len(left.exact) == len(left.columns)
+        is_natural = self._flip(0.25) and left.is_exact
         used = common
         if not is_natural:
             used = self._random.sample(common, self._random.randint(1, len(common)))
-        if is_natural and len(right.exact) < len(right.columns):
+        if is_natural and not right.is_exact:
             return None
         kind = self._random.choice(_USING_JOINS)
         if is_natural:
@@ -277,6 +297,10 @@ class FromMaker(ExpressionMaker, ABC):
     def _add_generator(self, source: From) -> None:
         arrays, numbers, strings = map(source.of_kind, "ais")
         alias, name = self._name("l"), self._name("e")
+        forms = [form for form in GENERATORS if source.of_kind(form[2])]
+        if forms and self._flip(0.6):
+            self._add_table_function(source, alias, self._random.choice(forms))
+            return
         if arrays and self._flip(0.7):
             argument = self._random.choice(arrays)
         elif numbers:
@@ -298,6 +322,22 @@ class FromMaker(ExpressionMaker, ABC):
         else:
             source.sql += f" LATERAL VIEW {outer}explode({argument}) {alias} AS {name}"
             source.columns.append((f"{alias}.{name}", "i"))
+
+    def _add_table_function(self, source: From, alias: str, form: tuple[str, str, str]) -> None:
+        """Add a function that returns rows of a map, a variant or JSON, in one of its places."""
+        call, kinds, own = form
+        names = [self._name("e") for _ in kinds]
+        text = call.format(self._random.choice(source.of_kind(own)))
+        if self._flip(0.5):
+            outer = "OUTER " if self._flip(0.4) else ""
+            source.sql += f" LATERAL VIEW {outer}{text} {alias} AS {', '.join(names)}"
+        else:
+            join = self._random.choice(["CROSS JOIN LATERAL", "LEFT JOIN LATERAL"])
+            on = " ON TRUE" if join.startswith("LEFT") else ""
+            source.sql += f" {join} {text} AS {alias}({', '.join(names)}){on}"
+        source.columns += [
+            (f"{alias}.{name}", kind) for name, kind in zip(names, kinds, strict=True)
+        ]
 
     def _add_lateral(self, source: From) -> None:
         inner = self._relation(0)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from support.random_expressions import INEXACT, TIMED, Typed
-from support.random_from import From, Query, where_clause
+from support.random_expressions import INEXACT, TIMED, UNORDERED, Typed
+from support.random_from import GENERATORS, From, Query, where_clause
 from support.random_subqueries import SubqueryMaker
 
 _OPERATIONS = (
@@ -66,6 +66,16 @@ class QueryMaker(SubqueryMaker):
 
     def _generated(self, source: From, where: str, depth: int) -> Query:
         arrays, numbers = map(source.of_kind, "ai")
+        forms = [form for form in GENERATORS if source.of_kind(form[2])]
+        if forms and self._flip(0.6):
+            outputs, columns = self._outputs(self._some(source.columns, 1, 3))
+            call, kinds, own = self._random.choice(forms)
+            made = tuple((self._name(), kind) for kind in kinds)
+            call = call.format(self._random.choice(source.of_kind(own)))
+            call = call.replace("explode(", self._random.choice(["explode(", "explode_outer("]))
+            names = ", ".join(name for name, _ in made)
+            text = f"SELECT {outputs}, {call} AS ({names}) FROM {source.sql}{where}"
+            return Query(text, (*columns, *made))
         if not arrays and not numbers:
             return self._projected(source, where, depth)
         outputs, columns = self._outputs(self._some(source.columns, 1, 3))
@@ -127,7 +137,10 @@ class QueryMaker(SubqueryMaker):
             if self._flip(0.4):
                 values.append((f"grouping({random.choice(groups)[0]})", "i"))
             if self._flip(0.2):
-                values.append(("grouping_id()", "i"))
+                names = ", ".join(text for text, _ in groups)
+                values.append(
+                    (self._random.choice(["grouping_id()", f"grouping_id({names})"]), "i")
+                )
         elif groups and groups == values[: len(groups)] and self._flip(0.15):
             by = f" GROUP BY {', '.join(str(number + 1) for number in range(len(groups)))}"
         having = f" HAVING {self._having(source, groups, depth)}" if self._flip(0.25) else ""
@@ -165,15 +178,16 @@ class QueryMaker(SubqueryMaker):
 
     def _time_windowed(self, source: From, where: str, depth: int) -> Query:
         """Return an aggregate by windows of time or by sessions."""
-        times = source.of_kind("t")
+        times = [(text, kind) for text, kind in source.exact if kind in "tz"]
         if not times:
             return self._grouped(source, where, depth)
         function, duration = self._random.choice(_TIME_WINDOWS)
-        group = f"{function}({self._random.choice(times)}, {duration})"
+        time, time_kind = self._random.choice(times)
+        group = f"{function}({time}, {duration})"
         keys = [self._value(source.exact)] if self._flip(0.5) else []
         calls = [self._call(source.exact) for _ in range(self._random.randint(1, 2))]
         bound = self._random.choice(["start", "end"])
-        values = [(f"{function}.{bound}", "t"), *keys, *calls]
+        values = [(f"{function}.{bound}", time_kind), *keys, *calls]
         outputs, columns = self._outputs(values)
         by = ", ".join([group, *(text for text, _ in keys)])
         return Query(f"SELECT {outputs} FROM {source.sql}{where} GROUP BY {by}", columns)
@@ -235,7 +249,7 @@ class QueryMaker(SubqueryMaker):
 
     def _set_operation(self, depth: int) -> Query:
         left, right = self.query(depth - 1), self.query(depth - 1)
-        exact = [column for column in left.columns if column[1] != INEXACT]
+        exact = [column for column in left.columns if column[1] not in UNORDERED]
         if not exact:
             return left
         pairs = [(name, kind) for name, kind in exact if self._flip(0.7)][:4] or exact[:1]

@@ -3,14 +3,16 @@
 Values are few, so that groups and joins meet; NULL, NaN, -0.0 and empty strings are frequent.
 Doubles are multiples of 0.25, so that their sums are exact in any order. Columns of one name have
 one kind in all tables: ``i`` integers, ``s`` strings, ``m`` decimals, ``x`` doubles, ``d`` dates,
-``t`` timestamps, ``b`` booleans, ``a`` arrays of integers.
+``t`` timestamps, ``z`` timestamps without a time zone, ``c`` times of day, ``y`` intervals,
+``b`` booleans, ``o`` bytes, ``a`` arrays of integers, ``r`` structs of an integer and a string,
+``p`` maps of strings to integers, ``j`` variants.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from math import inf, nan
 from random import Random
@@ -20,6 +22,8 @@ import numpy as np
 import pyarrow as pa
 
 from relstate.storage import Kind, Store, types
+from relstate.storage.codec.variant_value import variant_of
+from relstate.storage.schema.properties import Merge
 from support.stores import committed
 
 Row = tuple[Any, ...]
@@ -28,9 +32,12 @@ Rows = dict[Any, Row]
 
 _KINDS = {
     "k": "i", "n": "i", "v": "i", "g": "s", "h": "s", "m": "m",
-    "x": "x", "d": "d", "ts": "t", "ok": "b", "list": "a",
+    "x": "x", "d": "d", "ts": "t", "ok": "b", "list": "a", "ntz": "z",
+    "clock": "c", "span": "y", "raw": "o", "rec": "r", "tags": "p", "doc": "j",
 }  # fmt: skip
-_INDEXED = frozenset({"n", "g", "h", "v", "m", "d", "ts"})
+_INDEXED = frozenset({"n", "g", "h", "v", "m", "d", "ts", "ntz", "clock", "span", "raw", "rec"})
+_VERSIONS = frozenset({"n", "v", "m", "d", "ts", "ntz", "span"})
+_MERGES: Sequence[Merge] = ("overwrite", "overwrite", "ignore", "partial")
 _TYPES: Mapping[str, Sequence[str]] = {
     "i": ("INT", "BIGINT", "INT", "BIGINT", "SMALLINT"),
     "s": ("STRING",),
@@ -40,8 +47,19 @@ _TYPES: Mapping[str, Sequence[str]] = {
     "t": ("TIMESTAMP",),
     "b": ("BOOLEAN",),
     "a": ("ARRAY<INT>", "ARRAY<BIGINT>"),
+    "z": ("TIMESTAMP_NTZ",),
+    "c": ("TIME",),
+    "y": ("INTERVAL DAY TO SECOND",),
+    "o": ("BINARY",),
+    "r": ("STRUCT<u: INT, w: STRING>",),
+    "p": ("MAP<STRING, INT>",),
+    "j": ("VARIANT",),
 }
 _DAY = date(2024, 2, 28)
+_DOCUMENTS: Sequence[Any] = (
+    {"n": 1, "g": "a", "list": [1, None, 2]}, {"n": 2, "g": "b", "list": []},
+    {"n": None, "g": "a"}, {"g": "", "n": 1, "sub": {"n": 3}}, {}, [1, 2], [], None,
+)  # fmt: skip
 FIRST_TIME = datetime(2024, 2, 28, 22, tzinfo=UTC)
 """The first of the times in rows, which are 40 minutes apart."""
 VALUES: Mapping[str, Callable[[Random], Any]] = {
@@ -57,6 +75,19 @@ VALUES: Mapping[str, Callable[[Random], Any]] = {
     "a": lambda random: [
         random.choice([None, 0, 1, 2, 2]) for _ in range(random.choice([0, 1, 1, 2, 3]))
     ],
+    "z": lambda random: datetime(2024, 2, 28, 22) + timedelta(minutes=random.randrange(0, 400, 40)),
+    "c": lambda random: time(random.choice([0, 9, 9, 23]), random.choice([0, 59])),
+    "y": lambda random: timedelta(minutes=random.choice([-40, 0, 40, 40, 80, 1500])),
+    "o": lambda random: random.choice([b"", b"\x00", b"a", b"a", b"a\x00", b"\xff", b"b"]),
+    "r": lambda random: {
+        "u": random.choice([None, 1, 1, 2]),
+        "w": random.choice([None, "", "a", "b"]),
+    },
+    "p": lambda random: [
+        (key, random.choice([None, 1, 1, 2]))
+        for key in random.sample("abc", random.choice([0, 1, 2, 2]))
+    ],
+    "j": lambda random: variant_of(random.choice(_DOCUMENTS)),
 }
 """Makes a value, by its kind."""
 
@@ -67,6 +98,7 @@ class TableSpec:
 
     A key column that is not among ``not_null`` may be NULL. ``ttl``: after how many seconds rows
     expire, None for never. ``index``: the columns of a secondary index; none without one.
+    ``version``: the version columns. ``merge``: how a row is put over another one of its key.
     """
 
     name: str
@@ -76,6 +108,13 @@ class TableSpec:
     is_append_only: bool = False
     ttl: int | None = None
     index: tuple[str, ...] = ()
+    version: tuple[str, ...] = ()
+    merge: Merge = "overwrite"
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether a row that is put may not become the row of its key."""
+        return bool(self.version) or self.merge != "overwrite"
 
     @property
     def ddl(self) -> str:
@@ -104,6 +143,8 @@ class TableSpec:
             append_only=self.is_append_only,
             ttl=self.ttl,
             nullable_key=not set(self.key) <= set(self.not_null),
+            version_column=self.version or None,
+            merge=self.merge,
         )
         if self.index:
             store.create_index(self.name, f"{self.name}_index", self.index)
@@ -228,4 +269,13 @@ def _random_table(random: Random, name: str) -> TableSpec:
     ttl = random.choice([20, 2400, 7200, 100_000]) if random.random() < 0.15 else None
     indexed = [column for column in names if column in _INDEXED]
     index = random.sample(indexed, random.randint(1, 2)) if random.random() < 0.25 else []
-    return TableSpec(name, columns, key, not_null, is_append_only, ttl, tuple(index))
+    versions: list[str] = []
+    if key and not is_append_only and ttl is None and random.random() < 0.25:
+        candidates = [column for column in names if column in _VERSIONS and column not in key]
+        versions = random.sample(candidates, min(len(candidates), random.randint(1, 2)))
+    merge: Merge = "overwrite"
+    if key and not is_append_only and ttl is None and random.random() < 0.3:
+        merge = random.choice(["overwrite", "partial"] if versions else _MERGES)
+    return TableSpec(
+        name, columns, key, not_null, is_append_only, ttl, tuple(index), tuple(versions), merge
+    )
