@@ -57,7 +57,7 @@ def _call(node: GroupRecompute, call: GroupCall) -> str:
         conditions.append(first_column(node.distinct_sets.index(call.distinct_set)))
     elif call.filter is not None:
         conditions.append(types.quoted(call.filter))
-    return f"{call.text} FILTER (WHERE {' AND '.join(conditions)})"
+    return call.sql(" AND ".join(conditions))
 
 
 def _windowed(node: WindowRecompute, rows: DataFrame) -> DataFrame:

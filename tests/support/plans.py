@@ -127,9 +127,9 @@ def _recomputed(node: GroupRecompute, rows: DataFrame) -> DataFrame:
 
     calls: list[Any] = []
     for call in node.calls:
-        text = call.text if call.distinct is None else call.text.replace("(", "(DISTINCT ", 1)
-        chosen = f" FILTER (WHERE {quoted(call.filter)})" if call.filter else ""
-        calls.append(f.expr(text + chosen).alias(call.output.name))
+        condition = quoted(call.filter) if call.filter else None
+        text = call.sql(condition, is_distinct=call.distinct is not None)
+        calls.append(f.expr(text).alias(call.output.name))
     if node.is_global:
         result = rows.agg(*calls)
         return result.selectExpr(f"CAST(0 AS TINYINT) AS {node.group[0]}", *result.columns)

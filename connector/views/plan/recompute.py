@@ -126,6 +126,9 @@ class DistinctSet:
     filter: str | None
 
 
+_RESPECT_NULLS = " RESPECT NULLS"
+
+
 @dataclass(frozen=True, slots=True)
 class GroupCall(RecomputedCall):
     """An aggregate call; its text has no DISTINCT and no FILTER.
@@ -141,6 +144,15 @@ class GroupCall(RecomputedCall):
         distinct = "" if self.distinct is None else f" DISTINCT ({', '.join(self.distinct)})"
         condition = f" FILTER {self.filter}" if self.filter else ""
         return f"{self.text}{distinct}{condition} AS {self.output.name}"
+
+    def sql(self, condition: str | None, *, is_distinct: bool = False) -> str:
+        """Return the call in Spark's SQL, over the rows that meet a condition."""
+        text = self.text.removesuffix(_RESPECT_NULLS)
+        nulls = "" if text == self.text else _RESPECT_NULLS
+        if is_distinct:
+            text = text.replace("(", "(DISTINCT ", 1)
+        # Spark takes FILTER before RESPECT NULLS alone.
+        return f"{text}{'' if condition is None else f' FILTER (WHERE {condition})'}{nulls}"
 
     @property
     def distinct_set(self) -> DistinctSet | None:

@@ -48,6 +48,12 @@ class Analysis:
         return str(self._spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
 
     @property
+    def joins_before_commas(self) -> bool:
+        """Whether ``a, b JOIN c`` joins b with c first; by default a and b come first."""
+        value = self._spark.conf.get("spark.sql.ansi.relationPrecedence", "false")
+        return str(value).lower() == "true"
+
+    @property
     def time_zone(self) -> str:
         """The time zone of the session."""
         return str(self._spark.conf.get("spark.sql.session.timeZone"))

@@ -248,7 +248,7 @@ def _value_of(argument: Tree) -> Tree:
 
 def is_group_call(tree: Tree) -> bool:
     """Return whether an expression is an aggregate call without FILTER over fields."""
-    call = tree.this if isinstance(tree, exp.WithinGroup) else tree
+    call = tree.this if isinstance(tree, exp.WithinGroup | exp.RespectNulls) else tree
     return _is_aggregate_function(call) and all(map(_is_simple, values_of(tree)))
 
 

@@ -170,8 +170,6 @@ def group_by(tree: exp.Select, columns: Sequence[SelectColumn], scope: Scope) ->
         value = scope.resolve(expression) if position is None else columns[position - 1].value
         return without_parentheses(value)
 
-    if any(isinstance(expression, exp.Tuple) for expression in clause.expressions):
-        raise unsupported_error("a row in GROUP BY", "write the columns without (…)", clause)
     if has_grouping_sets(clause):
         return grouping_sets(clause, resolve)
     if clause.args.get("all"):

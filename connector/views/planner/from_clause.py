@@ -67,7 +67,7 @@ class FromPlanner:
         conditions = () if where is None else tuple(conjuncts(where.this))
         groups = _input_groups(select)
         nested_joins = () if clause is None else _joins_of(clause.this)
-        _check_commas([*nested_joins, *(select.args.get("joins") or ())])
+        self._check_commas([*nested_joins, *(select.args.get("joins") or ())])
         laterals = groups[-1].laterals
         late = [c for c in conditions if laterals and _may_read(c, laterals)]
         early = [c for c in conditions if c not in late]
@@ -160,6 +160,21 @@ class FromPlanner:
         items = named_columns(made, names, tree)
         return Relation(node, (*relation.items, *(replace(i, qualifier=title) for i in items)))
 
+    def _check_commas(self, joins: Sequence[Tree]) -> None:
+        """Refuse a join after a comma where it does not have all inputs before it on its left."""
+        if not self.builder.analysis.joins_before_commas:
+            return
+        is_after_comma = False
+        for join in joins:
+            is_comma = not any(join.args.get(name) for name in (*_JOIN_PARTS, "on", "using"))
+            if is_after_comma and not is_comma:
+                raise unsupported_error(
+                    "a join after a comma under spark.sql.ansi.relationPrecedence",
+                    "write CROSS JOIN for the comma, or unset it and try again",
+                    join,
+                )
+            is_after_comma = is_after_comma or is_comma
+
     # Inputs
 
     def _plan_first(self, tree: Tree, context: Context) -> tuple[Relation, list[JoinStep]]:
@@ -173,7 +188,7 @@ class FromPlanner:
     def _plan_joins(self, tree: Tree, context: Context) -> Relation:
         """Return inputs that are joined with each other alone."""
         context = replace(context, outer=None, fields=())
-        _check_commas(_joins_of(tree))
+        self._check_commas(_joins_of(tree))
         first, steps = self._plan_first(tree, context)
         if not steps:
             return first
@@ -399,19 +414,6 @@ def _names_made(source: Tree) -> Sequence[str] | None:
 
 def _joins_of(tree: Tree) -> Sequence[Tree]:
     return tree.args.get("joins") or ()
-
-
-def _check_commas(joins: Sequence[Tree]) -> None:
-    """Refuse a join after a comma whose left side would be all inputs before the comma."""
-    is_after_comma = False
-    for join in joins:
-        parts = [join.args.get(name) for name in (*_JOIN_PARTS, "on", "using")]
-        is_outer = str(join.args.get("side") or "").upper() in ("RIGHT", "FULL")
-        if is_after_comma and (is_outer or join.args.get("using") or join.args.get("method")):
-            raise unsupported_error(
-                "this join after a comma", "write JOIN … ON for the comma", join
-            )
-        is_after_comma = is_after_comma or not any(parts)
 
 
 def _check_input(tree: Tree) -> None:

@@ -86,9 +86,11 @@ def grouping_sets(clause: Tree, resolve: Resolve) -> GroupBy:
     if any(clause.args.get(name) for name in ("rollup", "cube", "grouping_sets")):
         listed = [resolve(tree) for tree in clause.expressions]
         return GroupBy.of_sets(_sets_over(clause, listed, resolve), listed)
-    elements = [_sets_of(tree, resolve) for tree in clause.expressions]
-    if prod(map(len, elements)) > _MOST_SETS:
-        raise _too_many_error(clause)
+    elements = [
+        # Beside grouping sets a list in parentheses is a struct; within them it is columns.
+        [[resolve(tree)]] if isinstance(tree, exp.Tuple) else _sets_of(tree, resolve)
+        for tree in map(without_parentheses, clause.expressions)
+    ]
     sets = [list(chain.from_iterable(combination)) for combination in product(*elements)]
     # grouping_id() depends on the order of the expressions: it is that of the text.
     written = chain.from_iterable(chain.from_iterable(element) for element in elements)
@@ -100,16 +102,42 @@ def _sets_over(clause: Tree, listed: Sequence[Tree], resolve: Resolve) -> _Sets:
     if clause.args.get("rollup"):
         return _prefixes([[tree] for tree in listed])
     if clause.args.get("cube"):
-        return _subsets([[tree] for tree in listed], clause)
+        return _subsets([[tree] for tree in listed])
     (sets,) = clause.args["grouping_sets"]
     return _sets_of(sets, resolve)
 
 
-def _too_many_error(clause: Tree) -> errors.UnsupportedStatementError:
+def check_grouping_sets(query: Tree) -> None:
+    """Refuse a query with more grouping sets than a view can have, which Spark expands for long."""
+    for group in query.find_all(exp.Group):
+        if group.args.get("cube"):
+            _check_count(1 << len(group.expressions), group)
+        elements = [*group.expressions, *(group.args.get("grouping_sets") or ())]
+        _check_count(prod(map(_count_sets, elements)), group)
+
+
+def _count_sets(tree: Tree) -> int:
+    """Return the number of grouping sets of an element of a GROUP BY."""
+    match tree:
+        case exp.Rollup():
+            return len(tree.expressions) + 1
+        case exp.Cube():
+            return 1 << len(tree.expressions)
+        case exp.GroupingSets():
+            return sum(map(_count_sets, tree.expressions))
+    return 1
+
+
+def _check_count(count: int, clause: Tree) -> None:
+    if count > _MOST_SETS:
+        raise _too_many_error(count, clause)
+
+
+def _too_many_error(count: int, clause: Tree) -> errors.UnsupportedStatementError:
     return unsupported_error(
-        f"more than {_MOST_SETS} grouping sets",
-        "each changed row would be as many rows; list the sets that are needed, as in "
-        "GROUPING SETS ((a, b), (a), ())",
+        f"{count} grouping sets",
+        f"{_MOST_SETS} are allowed, because each changed row is as many rows; list the sets that "
+        "are needed, as in GROUPING SETS ((a, b), (a), ())",
         clause,
     )
 
@@ -120,7 +148,7 @@ def _sets_of(tree: Tree, resolve: Resolve) -> _Sets:
         case exp.Rollup():
             return _prefixes([_members(item, resolve) for item in tree.expressions])
         case exp.Cube():
-            return _subsets([_members(item, resolve) for item in tree.expressions], tree)
+            return _subsets([_members(item, resolve) for item in tree.expressions])
         case exp.GroupingSets():
             return list(chain.from_iterable(_sets_of(item, resolve) for item in tree.expressions))
     return [_members(tree, resolve)]
@@ -135,9 +163,7 @@ def _prefixes(items: _Sets) -> _Sets:
     return [list(chain.from_iterable(items[:count])) for count in range(len(items), -1, -1)]
 
 
-def _subsets(items: _Sets, tree: Tree) -> _Sets:
-    if 1 << len(items) > _MOST_SETS:
-        raise _too_many_error(tree)
+def _subsets(items: _Sets) -> _Sets:
     choices = product((True, False), repeat=len(items))
     return [
         list(chain.from_iterable(item for item, taken in zip(items, choice, strict=True) if taken))

@@ -20,11 +20,13 @@ from .builder import Builder, check_keyable, field_title
 from .calls import AggregateCall, function_of, name_of, with_fields_for_values
 from .expressions import unsupported_error
 
-# The functions with IGNORE NULLS, and the name under which it is an argument.
+# The functions with IGNORE NULLS, and the name under which it is an argument. For the others Spark
+# accepts both clauses, and only these read NULLs with RESPECT NULLS.
 _FIRSTS = {
     "any_value": "any_value", "first": "first", "first_value": "first", "last": "last",
     "last_value": "last",
 }  # fmt: skip
+_LISTS = frozenset({"array_agg", "collect_list", "collect_set"})
 
 
 def plan_group_recompute(
@@ -72,13 +74,9 @@ class _ResolvedCall:
 def _parse(tree: Tree) -> AggregateCall:
     call = AggregateCall.of(tree)
     name = name_of(function_of(call.call))
-    if call.nulls is not None:
-        if name not in _FIRSTS:
-            raise unsupported_error(
-                "IGNORE NULLS or RESPECT NULLS of this function",
-                "only that of FIRST, LAST and ANY_VALUE is maintained; add a FILTER",
-                tree,
-            )
+    if isinstance(call.nulls, exp.RespectNulls) and name in _LISTS:
+        return replace(call, call=exp.RespectNulls(this=call.call))
+    if call.nulls is not None and name in _FIRSTS:
         # FILTER, which relstate adds, would have to stand before IGNORE NULLS.
         function = call.call.copy()
         function.set("this", _FIRSTS[name])

@@ -57,6 +57,9 @@ _IS_FIELD = "is_field"
 # Where no column has this name, it is Spark's name for grouping_id().
 _GROUPING_ID = "grouping__id"
 
+# The patterns of LIKE ANY and LIKE ALL are no row.
+_QUANTIFIERS = exp.Any, exp.All
+
 
 def _last_moment(node: Tree) -> Tree | None:
     """Return what ``window_time(w)`` is: the last moment of a window of time."""
@@ -231,12 +234,20 @@ class Scope:
         """Return a copy in which the parts of structs have the names of their columns."""
 
         def name_parts(node: Tree) -> Tree | None:
+            is_row = isinstance(node, exp.Tuple) and not isinstance(node.parent, _QUANTIFIERS)
+            if is_row:
+                node = exp.Anonymous(this="struct", expressions=node.copy().expressions)
             if not isinstance(node, exp.Anonymous):
                 return None
             arguments = list(self._arguments(node))
             if function_name(node) == "struct":
                 arguments = [_name_struct_part(argument) for argument in arguments]
-            if arguments == node.expressions:
+            elif function_name(node) == "arrays_zip":
+                named = [_name_zipped(*pair) for pair in enumerate(arguments)]
+                return exp.Anonymous(
+                    this=node.this, expressions=[self._name_struct_parts(part) for part in named]
+                )
+            if arguments == node.expressions and not is_row:
                 return None
             named_arguments = [self._name_struct_parts(argument) for argument in arguments]
             return exp.Anonymous(this=node.this, expressions=named_arguments)
@@ -266,6 +277,17 @@ def _name_struct_part(argument: Tree) -> Tree:
     if isinstance(argument, exp.Column | exp.Dot) and argument.name:
         return exp.alias_(argument.copy(), argument.name, quoted=True)
     return argument
+
+
+def _name_zipped(position: int, argument: Tree) -> Tree:
+    """Return an argument of arrays_zip() as a part of a struct, from which Spark takes the name."""
+    # The variable of a lambda is an identifier.
+    has_name = isinstance(argument, exp.Column | exp.Dot | exp.Identifier) and argument.name
+    name = argument.name if has_name else str(position)
+    struct = exp.Anonymous(
+        this="named_struct", expressions=[exp.Literal.string(name), argument.copy()]
+    )
+    return with_parts(struct, [name])
 
 
 def _check_stars(tree: Tree) -> None:

@@ -33,6 +33,7 @@ from .expressions import (
     is_clock,
     unsupported_error,
 )
+from .grouping_sets import check_grouping_sets
 from .query import QueryPlanner
 from .scope import DecorrelationError
 from .simplify import merge_operators, simplify_plan
@@ -61,6 +62,7 @@ def plan_view(
         )
     check_expressions(tree, analysis.functions())
     check_moments(tree)
+    check_grouping_sets(tree)
     _check_tables(parsed, tables)
     columns = analysis.columns(parsed)
     builder = Builder(analysis)

@@ -178,6 +178,36 @@ def _plan_partition(
     maintained = _plan_maintained(builder, rows, node, partition, windows)
     if maintained is not None:
         return maintained
+    outputs: dict[int, str] = {}
+    for kind in (_is_ordered, is_of_whole_partition):
+        members = [pair for pair in windows if kind(pair[0])]
+        own = _plan_maintained(builder, rows, node, partition, members) if members else None
+        if own is not None:
+            node, names = own
+            outputs.update(zip((id(window) for window, _ in members), names, strict=True))
+    recomputed = [pair for pair in windows if id(pair[0]) not in outputs]
+    node, names = _plan_recomputed(builder, node, partition, recomputed)
+    outputs.update(zip((id(window) for window, _ in recomputed), names, strict=True))
+    return node, tuple(outputs[id(window)] for window, _ in windows)
+
+
+def _is_ordered(window: Tree) -> bool:
+    """Return whether the window executor may maintain a window."""
+    return _parse_ordered(window) is not None
+
+
+def _parse_ordered(window: Tree) -> OrderedCallTree | None:
+    clause = window.args.get("order")
+    return parse_ordered_call(window, [] if clause is None else sort_keys(clause))
+
+
+def _plan_recomputed(
+    builder: Builder,
+    node: Node,
+    partition: Sequence[Tree],
+    windows: Sequence[tuple[Tree, str | None]],
+) -> tuple[Node, Names]:
+    """Return what `_plan_partition` does, by keyed recompute."""
     node, group, is_global = compute_partition(builder, node, partition)
     texts: list[tuple[str, tuple[Order, ...], str | None]] = []
     for window, _ in windows:
@@ -209,8 +239,7 @@ def _plan_maintained(
     whole: list[tuple[Tree, str]] = []
     for window, title in windows:
         name = title or name_of(function_of(window.this))
-        clause = window.args.get("order")
-        call = parse_ordered_call(window, [] if clause is None else sort_keys(clause))
+        call = _parse_ordered(window)
         if call is not None:
             ordered.append((call, name))
         elif is_of_whole_partition(window):

@@ -86,6 +86,33 @@ def test_vectors_unions_of_arrays_and_variants_follow_their_rows(db: Database) -
     assert all(report.ok for report in db.check_views())
 
 
+def test_joins_after_commas_rows_as_groups_and_mixed_windows_follow_their_rows(
+    db: Database,
+) -> None:
+    """What comes before a comma is joined first, a list in GROUP BY is one value, as in Spark."""
+    views = {
+        "after_comma": "SELECT t.k, u.i, o.k AS o FROM t, u RIGHT JOIN t AS o "
+        "ON t.g = o.g AND u.n > t.v",
+        "by_rows": "SELECT (g, v) AS p, count(*) AS c FROM t GROUP BY (g, v)",
+        "with_nulls": "SELECT g, array_size(collect_list(v) RESPECT NULLS) AS c FROM t GROUP BY g",
+        "mixed": "SELECT k, rank() OVER (PARTITION BY g ORDER BY v) AS r, ntile(2) OVER "
+        "(PARTITION BY g ORDER BY k) AS h, max(v) OVER (PARTITION BY g) AS m FROM t",
+    }
+    put(db.store, "t", (1, "a", 4), (2, "a", None), (3, "b", 5), (4, None, 4))
+    put(db.store, "u", (1, "a", 4), (2, "b", 9))
+    for name, query in views.items():
+        db.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+        assert_view_is(db, name, query)
+    put(db.store, "t", (1, "b", 4), (5, "a", 8), (6, "a", None), (4, None, None))
+    put(db.store, "u", (1, "a", 6), (3, "b", None))
+    db.sql("DELETE FROM t WHERE k = 3")
+    db.sql("DELETE FROM u WHERE i = 2")
+    db.refresh()
+    for name, query in views.items():
+        assert_view_is(db, name, query)
+    assert all(report.ok for report in db.check_views())
+
+
 def test_constants_are_inserted_once_however_many_parts_a_backfill_has(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

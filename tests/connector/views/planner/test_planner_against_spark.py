@@ -23,6 +23,18 @@ SELECT * FROM t
 SELECT id, x+1 AS b, b*2 AS c FROM t WHERE x > 1 AND g = 'a'
 SELECT x AS id, id AS x FROM t ORDER BY id, x LIMIT 4
 SELECT -x AS x, id FROM t WHERE x > 2 ORDER BY x, id
+SELECT t.id, u.k, w.v FROM t, u RIGHT JOIN w ON t.id = w.id
+SELECT t.id, u.k, w.v FROM t, u FULL JOIN w ON t.id = w.id AND u.k > 7 WHERE t.x = 1 OR t.x IS NULL
+SELECT id, k, v, x FROM t, (SELECT k FROM u WHERE k < 4) JOIN w USING (id)
+SELECT id, k, v FROM (SELECT id FROM t), (SELECT k FROM u WHERE k < 4) NATURAL RIGHT JOIN w
+SELECT t.id, e, w.v FROM t, LATERAL explode(arr) AS x(e) RIGHT JOIN w ON t.id = w.id, u WHERE k = 1
+SELECT count(*) AS c FROM t GROUP BY (g, x)
+SELECT (g, x) AS p, (g, x + 1).col2 AS q, struct(g, x).g AS h, count(*) AS c FROM t GROUP BY ((g, x)), (g, x + 1)
+SELECT (g, x) AS p, g, count(*) AS c FROM t GROUP BY ROLLUP (g), (g, x)
+SELECT id, (g, x) IN (('a', 1), ('b', 2)) AS i FROM t WHERE (g, x) IN (SELECT g, x FROM u) OR id < 9
+SELECT id, arrays_zip(arr, b) z, arrays_zip(b).b c, transform(array(arr), y -> arrays_zip(y, b, array(1))) n FROM (SELECT id, arr, arr AS b FROM t)
+SELECT g, inline(arrays_zip(array_sort(collect_list(id)), array_sort(collect_list(x)))) FROM t GROUP BY g
+SELECT g, sum(x) RESPECT NULLS s, array_size(collect_list(x) FILTER (WHERE id > 3) RESPECT NULLS) l, array_size(array_agg(x) IGNORE NULLS) i, array_size(collect_set(x) RESPECT NULLS) c, array_size(collect_list(DISTINCT x) RESPECT NULLS) d FROM t GROUP BY g
 SELECT x, id FROM t ORDER BY (2) DESC LIMIT 3
 SELECT g, count(*) FROM t GROUP BY (1)
 SELECT st.a, st.b bb, t.st.b, arr[0] a0, m['a'], struct(x, g, st.a), struct(t.*) FROM t
