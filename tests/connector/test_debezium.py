@@ -322,6 +322,36 @@ def test_a_value_that_postgresql_did_not_send_is_refused(
         relstate.debezium(events_of(spark, update), schema).collect()
 
 
+def test_a_large_column_in_a_table_of_its_own_is_kept(db: Database, spark: SparkSession) -> None:
+    """As docs/sql.md says: events without its value are left out there, late ones are applied."""
+    for table in ("people", "photos"):
+        db.sql(
+            f"CREATE TABLE {table} (id INT, name STRING, v STRING, at BIGINT, PRIMARY KEY (id)) "
+            "TBLPROPERTIES ('version_column' = 'at')"
+        )
+    old = event("c", None, {"id": 1, "name": "a", "v": "old"}, 1)
+    new = event("u", None, {"id": 1, "name": "b", "v": "new"}, 2)
+    kept = event("u", None, {"id": 1, "name": "c", "v": PLACEHOLDER}, 3)
+    gone = event("d", {"id": 2}, None, 4)
+    for batch in ([kept, gone], [new, old], [kept, old, gone]):
+        events = events_of(spark, *batch)
+        large = events.where(f"value NOT LIKE '%{PLACEHOLDER}%'")
+        for table, rows in (
+            ("people", db.debezium(events, "id INT, name STRING")),
+            ("photos", db.debezium(large, "id INT, v STRING")),
+        ):
+            db.apply_changes(
+                table,
+                rows,
+                ["id"],
+                "_sequence",
+                "_op = 'delete'",
+                except_column_list=["_op", "_sequence"],
+            )
+    assert [(row.id, row.name, row.at) for row in db.table("people").collect()] == [(1, "c", 3)]
+    assert [(row.id, row.v, row.at) for row in db.table("photos").collect()] == [(1, "new", 2)]
+
+
 def test_a_placeholder_in_a_delete_or_a_text_does_no_harm(spark: SparkSession) -> None:
     """A delete needs the key alone, and a text may contain the words."""
     delete = event("d", {"id": 1, "v": PLACEHOLDER}, None, 2)
