@@ -43,6 +43,13 @@ class DeltaPeer(SparkPeer):
         rows = self.files(files)
         return Work(lambda: rows.write.format("delta").mode("append").saveAsTable("t"))
 
+    def delete(self, keys: str) -> Work:
+        """Delete keys by MERGE: Delta's DELETE takes no subquery."""
+        self.frame(keys).createOrReplaceTempView("peer_keys")
+        return Work(
+            lambda: self.sql("MERGE INTO t USING peer_keys s ON t.k = s.k WHEN MATCHED THEN DELETE")
+        )
+
     def mark(self) -> Work:
         """Remember the version."""
         return Work(self._mark)

@@ -23,7 +23,7 @@ class HudiPeer(SparkPeer):
     settings = (
         "type = mor with hoodie.index.type = BUCKET: upserts look up no key",
         f"{_BUCKETS} buckets, {CORES} tasks per shuffle: the tables are small",
-        "preCombineField = ts",
+        "hoodie.record.merge.mode = COMMIT_TIME_ORDERING: the later write wins, as elsewhere",
     )
     conf: ClassVar = {
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
@@ -38,7 +38,7 @@ class HudiPeer(SparkPeer):
             "hoodie.table.name": "t",
             "hoodie.datasource.write.table.type": "MERGE_ON_READ",
             "hoodie.datasource.write.recordkey.field": "k",
-            "hoodie.datasource.write.precombine.field": "ts",
+            "hoodie.record.merge.mode": "COMMIT_TIME_ORDERING",
             "hoodie.datasource.write.partitionpath.field": "",
             "hoodie.datasource.write.keygenerator.class": (
                 "org.apache.hudi.keygen.NonpartitionedKeyGenerator"
