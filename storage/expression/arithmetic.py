@@ -150,8 +150,9 @@ def signed(function: str, operand: Value) -> Signed:
 
 def operand_type(value: Value, other: Value) -> t.DataType:
     """Return the type that a value has beside another: of a literal beside a decimal its digits."""
-    if isinstance(other.type, t.Decimal) and isinstance(value, Literal) and is_whole(value.type):
-        return t.Decimal(len(str(abs(int(str(value.content))))), 0)
+    content = value.content if isinstance(value, Literal) else None
+    if isinstance(other.type, t.Decimal) and isinstance(content, int) and is_whole(value.type):
+        return t.Decimal(len(str(abs(content))), 0)
     return value.type
 
 

@@ -7,6 +7,7 @@ Does not know: texts and times.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -84,9 +85,8 @@ class NumberCast(Value):
         assert isinstance(self.type, t.Decimal)
         source = decimal_of(self.operand.type)
         wide = converted(column, source)
-        limit = pa.scalar(10 ** (self.type.precision - self.type.scale)).cast(
-            pa.decimal256(76, source.scale)
-        )
+        digits = self.type.precision - self.type.scale
+        limit = pa.scalar(Decimal(10**digits), pa.decimal256(76, source.scale))
         wraps = pc.greater_equal(pc.abs(wide).cast(limit.type), limit)
         flags: Flags = pc.fill_null(wraps, pa.scalar(False)).to_numpy(zero_copy_only=False)
         return with_nulls(wide, flags).cast(arrow.arrow_type(self.type)), flags

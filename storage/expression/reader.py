@@ -24,7 +24,7 @@ from ..syntax import Tree
 from .arithmetic import arithmetic, signed
 from .boolean import ConditionValue, IsNull, Junction, Negation, compared
 from .calendar import date_part, day_sum, epoch_number, time_cast, truncated
-from .choice import choice, coalesce, extreme
+from .choice import choice, coalesce, extreme, of_common_type
 from .column import ColumnValue
 from .computed import Computed, computed
 from .kinds import is_whole
@@ -261,10 +261,11 @@ class _Reader:
             case exp.Is() if isinstance(node.expression, exp.Null):
                 return IsNull(self.value(node.this))
             case exp.In() if node.expressions and not node.args.get("query"):
-                tested = self.value(node.this)
-                parts = [
-                    self._compared(tested, "=", self.value(choice)) for choice in node.expressions
-                ]
+                tested, *choices = map(self.value, (node.this, *node.expressions))
+                if any(isinstance(value.type, t.Double) for value in (tested, *choices)):
+                    # Spark compares all of them as DOUBLE, whole numbers of more digits too.
+                    tested, *choices = of_common_type([tested, *choices])
+                parts = [self._compared(tested, "=", choice) for choice in choices]
                 return reduce(lambda left, right: Junction("or", left, right), parts)
             case exp.Between() if not node.args.get("symmetric"):
                 tested = self.value(node.this)

@@ -72,6 +72,11 @@ def rows(**values: Any) -> pa.RecordBatch:
         ("length(s) IN (1, 4) AND NOT i % 2 = 0", True),
         ("(i % 2) IS NULL OR length(s) BETWEEN 5 AND 9", False),
         ("bo AND nullif(i, -7) > 0", None),
+        ("CAST(l AS DECIMAL(19,0))", Decimal(2**40)),
+        ("n + 1 = 9223372036854775807", False),
+        ("n * CAST(NULL AS INT)", None),
+        # Spark compares them as DOUBLE, in which the two are one number.
+        ("coalesce(9007199254740992, l) IN (9007199254740993, 1D)", True),
     ],
 )
 def test_values_are_those_of_spark(text: str, expected: Any) -> None:
