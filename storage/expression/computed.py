@@ -47,8 +47,9 @@ def computed(value: Value, *, expected: bool = True) -> Computed:
         raise UnsupportedExpressionError(f"a condition is a BOOLEAN, not {value.type}")
     if value.may_fail:
         raise UnsupportedExpressionError(
-            "its arithmetic may overflow or divide by zero, of which only Spark raises its error; "
-            "compare a sum or a product of whole numbers as DOUBLE or DECIMAL, and divide by a "
-            "number that is not zero"
+            "it may overflow or divide by zero in some rows, of which only Spark raises an error; "
+            "compare a sum or a product of whole numbers as DOUBLE or DECIMAL, divide by a number "
+            "that is not zero, and in place of date_trunc or a cast to a time compare the column "
+            "with the bounds"
         )
     return Computed(value, expected)

@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from ..errors import UnsupportedTypeError
-from ..predicate.constant import number_constant
 from ..schema import arrow
 from ..schema import types as t
 from .kinds import WHOLE
@@ -66,12 +65,3 @@ _CONTENTS: dict[type[t.DataType], type[Any]] = {
     t.Decimal: Decimal, t.Double: float, t.String: str, t.Boolean: bool, t.Date: int,
     t.Timestamp: int, t.TimestampNtz: int,
 }  # fmt: skip
-
-
-def number_of(text: str) -> Literal:
-    """Return the literal that a number in SQL is, a sign before it included.
-
-    UnsupportedExpressionError for a number of more digits than a type has.
-    """
-    constant = number_constant(text)
-    return literal(constant.value, constant.type)

@@ -46,7 +46,7 @@ SCHEMA = TableSchema.build(
         ("startswith(s)", "a function that is not known here"),
         ("upper(s) = 'A'", "a function that is not known here"),
         ("nothing(i)", "a function that is not known here"),
-        ("i + 1 = 2", r"'i \+ 1 = 2': its arithmetic may overflow or divide by zero"),
+        ("i + 1 = 2", r"'i \+ 1 = 2': it may overflow or divide by zero"),
         ("-i = 1", "may overflow"),
         ("s + 1 = 2", "not computed here: STRING is not computed with decimals"),
         ("s || i = 'ax'", "INT is not a STRING"),
