@@ -3,9 +3,9 @@
     python -m support.unlucky_views STORE LIFE [end]
 
 A *life* begins with the views that earlier ones left behind, however far they were: it refreshes
-them and creates one more, part by part, while a thread of its own writes to their table and a
-stream keeps them up, until it is killed. With ``end`` it creates all there are to be, takes in what
-there is and ends by itself.
+them (the first life those that were created over the empty table) and creates one more, part by
+part, while a thread of its own writes to their table and a stream keeps them up, until it is
+killed. With ``end`` it creates all there are to be, takes in what there is and ends by itself.
 Of the first attempts of tasks one in four fails when all is written; every other life refreshes in
 its own process, without tasks.
 """
@@ -16,6 +16,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from random import Random
 
 import pyarrow as pa
@@ -33,7 +34,26 @@ VIEWS = (
     "SELECT g, k, v FROM t QUALIFY row_number() OVER (PARTITION BY g ORDER BY v DESC, k) <= 3",
     "SELECT c, count(*) AS n FROM view0 GROUP BY c",
 )
+# They are created before there are rows: the first life refreshes all of them at once.
+EARLY_VIEWS = {
+    "windows": "SELECT k, lag(v) OVER w AS l, sum(v) OVER w AS s FROM t "
+    "WINDOW w AS (PARTITION BY g ORDER BY v, k)",
+    "medians": "SELECT g, median(v) AS m, count(DISTINCT v % 10) AS d FROM t GROUP BY g",
+    "pairs": "SELECT a.k, b.k AS band FROM t AS a "
+    "LEFT JOIN (SELECT k, v FROM t WHERE k % 100 = 0) AS b ON a.v BETWEEN b.v AND b.v + 20",
+    "recent": "SELECT k, ts FROM t WHERE ts <= now() AND ts > now() - INTERVAL 1 MINUTE",
+    "elements": "SELECT e, count(*) AS n FROM t LATERAL VIEW explode(array(v % 9, k % 9)) AS e "
+    "GROUP BY ROLLUP (e)",
+}
 ROWS = 2_000
+
+
+def rows_of(keys: list[int], values: list[int]) -> pa.Table:
+    """Return rows of the table, whose times are in the two minutes around the present."""
+    now = datetime.now(UTC)
+    times = [now + timedelta(milliseconds=60 * (k - ROWS // 2)) for k in keys]
+    groups = [f"g{v % 7}" for v in values]
+    return pa.table({"k": keys, "g": groups, "v": values, "ts": times})
 
 
 class UnluckyTask(FragmentTask):
@@ -62,8 +82,7 @@ class Writer:
         while not self.stopping.wait(0.05):
             keys = random.sample(range(ROWS), 30)
             values = [random.randrange(1000) for _ in keys[:20]]
-            rows = {"k": keys[:20], "g": [f"g{v % 7}" for v in values], "v": values}
-            self.store.write("t", pa.table(rows))
+            self.store.write("t", rows_of(keys[:20], values))
             self.store.delete("t", pa.table({"k": keys[20:]}))
 
 
