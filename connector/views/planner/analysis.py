@@ -27,6 +27,8 @@ from relstate.storage import StoreState, errors, syntax, types
 _SHOW_BUILTIN_FUNCTIONS = "SHOW SYSTEM FUNCTIONS"
 _SHOW_USER_FUNCTIONS = "SHOW USER FUNCTIONS"
 _MAP_CALL = re.compile(r"map\w*\(", re.IGNORECASE)
+_EXISTENCE_ID = re.compile(r"ExistenceJoin\(exists#\d+\)")
+_ALL_FIELDS = (1 << 31) - 1
 
 
 class Analysis:
@@ -83,6 +85,7 @@ class Analysis:
         )
         if not is_equivalent:
             _check_constant_maps(query.tree)
+            _optimize(compared)
             raise errors.UnsupportedStatementError(
                 f"relstate does not read {excerpt(query.text)} as Spark does, but as "
                 f"{rewritten!r}; write it in a simpler way"
@@ -92,9 +95,8 @@ class Analysis:
             raise errors.UnsupportedStatementError(
                 f"{excerpt(query.text)} is not deterministic: a view must follow from its rows"
             )
-        if plan is not None and _has_subquery_in_on(query.tree):
-            # Spark's optimizer refuses some of them, its analysis none.
-            plan.queryExecution().optimizedPlan()
+        if _has_subquery_in_on(query.tree):
+            _optimize(original)
         return fields_of(original.schema)
 
     def _is_equivalent(self, original: DataFrame, text: str) -> bool:
@@ -260,6 +262,12 @@ def _has_subquery_in_on(tree: Tree) -> bool:
     return any(on is not None and on.find(exp.Query) is not None for on in conditions)
 
 
+def _optimize(frame: Any) -> None:
+    """Raise Spark's error if its optimizer refuses a query that its analysis accepts."""
+    if hasattr(frame, "_jdf"):
+        frame._jdf.queryExecution().optimizedPlan()
+
+
 def _check_constant_maps(tree: Tree) -> None:
     """Refuse maps in VALUES: to Spark two queries with the same ones are not the same."""
     for values in tree.find_all(exp.Values):
@@ -305,11 +313,29 @@ def _optimizer_rule(package: Any, name: str) -> Any:
 
 
 def _has_same_optimized_plan(left: Any, right: Any) -> bool:
-    """Return whether two queries are the same after optimization; False over Spark Connect."""
+    """Return whether two queries are the same after optimization; False over Spark Connect.
+
+    A subquery under OR or in SELECT becomes a join whose result is an attribute with an id of its
+    own, which Spark does not take out before it compares plans. Then the plans have to be equal
+    apart from ids, and so has their text, in which each column is a position.
+    """
     if not hasattr(left, "_jdf"):
         return False
-    left_plan, right_plan = (frame._jdf.queryExecution().optimizedPlan() for frame in (left, right))
-    return bool(left_plan.sameResult(right_plan))
+    plans = [frame._jdf.queryExecution().optimizedPlan() for frame in (left, right)]
+    if plans[0].sameResult(plans[1]):
+        return True
+    texts = [_text_of_plan(plan) for plan in plans]
+    if texts[0] != texts[1]:
+        return False
+    jvm: Any = left.sparkSession._jvm
+    rule = _optimizer_rule(jvm.org.apache.spark.sql.catalyst.plans, "NormalizePlan")
+    return bool(rule.apply(plans[0]).equals(rule.apply(plans[1])))
+
+
+def _text_of_plan(plan: Any) -> str:
+    """Return the whole text of a plan in canonical form, without the ids of existence joins."""
+    text = plan.canonicalized().treeString(True, False, _ALL_FIELDS, False, False)
+    return _EXISTENCE_ID.sub("ExistenceJoin(exists)", text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -209,12 +209,25 @@ def test_a_function_of_a_user_is_refused(
         spark.sql("DROP TEMPORARY FUNCTION doubled")
 
 
-def test_what_spark_refuses_is_its_own_error(planned: Callable[[str], Materialize]) -> None:
-    """An unknown column raises Spark's error."""
+@pytest.mark.parametrize(
+    ("query", "error"),
+    [
+        ("SELECT nosuch FROM t", "UNRESOLVED_COLUMN"),
+        # Only without ON does the optimizer see that this is a generator over its own row.
+        (
+            "SELECT id, q FROM t LEFT JOIN LATERAL explode(m) AS l(q, v) ON TRUE WHERE y > 0D",
+            "'t.m' cannot be",
+        ),
+    ],
+)
+def test_what_spark_refuses_is_its_own_error(
+    query: str, error: str, planned: Callable[[str], Materialize]
+) -> None:
+    """What its analysis refuses, such as an unknown column, or its optimizer."""
     from pyspark.errors import AnalysisException
 
-    with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
-        planned("SELECT nosuch FROM t")
+    with pytest.raises(AnalysisException, match=error):
+        planned(query)
 
 
 @pytest.mark.parametrize("kind", ["", "LEFT"])
