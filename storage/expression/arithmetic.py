@@ -38,6 +38,8 @@ from .value import (
 _OPERATORS: dict[str, Callable[..., Any]] = {"+": np.add, "-": np.subtract, "*": np.multiply}
 _OF_DECIMALS = {"+": pc.add, "-": pc.subtract, "*": pc.multiply}
 _SIGNED = ("-", "abs")
+# Spark rounds a decimal whose sign it changes to so many digits.
+_SIGNED_DIGITS = 34
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +143,13 @@ def arithmetic(operator: str, left: Value, right: Value) -> Arithmetic:
 def signed(function: str, operand: Value) -> Signed:
     """Return the number with the other sign (``-``) or without one (``abs``).
 
-    UnsupportedTypeError for what is not a number.
+    UnsupportedTypeError for what is not a number, and for decimals of more than 34 digits, which
+    Spark rounds.
     """
-    if function not in _SIGNED or not is_number(operand.type):
+    data_type = operand.type
+    if isinstance(data_type, t.Decimal) and data_type.precision > _SIGNED_DIGITS:
+        raise UnsupportedTypeError(f"{function} of {data_type} is rounded by Spark")
+    if function not in _SIGNED or not is_number(data_type):
         raise UnsupportedTypeError(f"{function} of {operand.type} is not known")
     return Signed(function, operand)
 

@@ -33,6 +33,7 @@ from .value import (
 
 _SECOND = 1_000_000
 _DAY = 86_400
+_FIRST_DAY = -(2**31)
 Numbers = NDArray[Any]
 
 
@@ -54,6 +55,14 @@ def _days_of(dates: Numbers) -> Numbers:
     return days
 
 
+def _weeks(days: Numbers) -> Numbers:
+    """Return the Mondays of days; those before the first day wrap around, as in Spark."""
+    before = (days - 7).astype(np.int32)
+    weekday = np.fmod((np.int32(3) - before).astype(np.int32), 7)
+    mondays: Numbers = before + np.int64(1) + (weekday + 7) % 7
+    return mondays
+
+
 # The parts of a day by its number, and of a time by its second of the day.
 _OF_DAYS: dict[str, Callable[[Numbers], Numbers]] = {
     "year": lambda days: _years(days) + 1970,
@@ -73,12 +82,13 @@ _STARTS: dict[str, Callable[[Numbers], Numbers]] = {
     "year": lambda days: _days_of(_since_year(days).astype("datetime64[Y]")),
     "quarter": lambda days: _days_of((_months(days) // 3 * 3).astype("datetime64[M]")),
     "month": lambda days: _days_of(_since_year(days).astype("datetime64[M]")),
-    "week": lambda days: days - (days + 3) % 7,
+    "week": _weeks,
 }
 _SECONDS = {"day": _DAY, "hour": 3600, "minute": 60}
 _MICROSECONDS = {"second": _SECOND, "millisecond": 1000, "microsecond": 1}
 UNITS = (*_STARTS, *_SECONDS, *_MICROSECONDS)
 """What a time is truncated to; a DATE to those of a week and longer."""
+
 _EPOCH_UNITS = {"unix_micros": 1, "unix_millis": 1000, "unix_seconds": _SECOND}
 
 
@@ -144,29 +154,36 @@ class Truncated(Value):
 
     @property
     def own_failures(self) -> bool:
-        """Whether the start may be before the first TIMESTAMP."""
-        return isinstance(self.type, t.Timestamp) and self.unit not in _MICROSECONDS
+        """Whether the start may be before the first TIMESTAMP, or Spark minds that of a DATE."""
+        is_date = isinstance(self.type, t.Date)
+        return self.unit == "quarter" if is_date else self.unit != "microsecond"
 
     def computed(self, rows: pa.RecordBatch) -> tuple[pa.Array, Failures]:
         """Return the starts."""
         column, failures = self.operand.computed(rows)
         valid = valid_rows(column)
+        if isinstance(self.type, t.Date):
+            result = _STARTS[self.unit](_integers(column))
+            wraps = (result < _FIRST_DAY) & valid & self.own_failures
+        else:
+            result, wraps = self._started(column)
+            wraps = wraps & valid
+        lost = failures_where(wraps, Failure.OVERFLOW)
+        return array_of(result, valid & ~wraps, self.type), first_of(failures, lost)
+
+    def _started(self, column: pa.Array) -> tuple[Numbers, NDArray[np.bool_]]:
+        """Return (microseconds, flags): the starts of times, and which are no TIMESTAMP."""
         if self.unit in _MICROSECONDS:
             micros = _integers(column)
             with np.errstate(all="ignore"):
                 result = micros - micros % _MICROSECONDS[self.unit]
-            return array_of(result, valid, self.type), failures
+            return result, result > micros
         days, seconds = _local(column, self.offset)
         if self.unit in _STARTS:
             days, seconds = _STARTS[self.unit](days), np.zeros_like(seconds)
         else:
             seconds = seconds - seconds % _SECONDS[self.unit]
-        if isinstance(self.type, t.Date):
-            return array_of(days, valid, self.type), failures
-        micros, wraps = _micros_of(days * _DAY + seconds - self.offset)
-        wraps = wraps & valid
-        lost = failures_where(wraps, Failure.OVERFLOW)
-        return array_of(micros, valid & ~wraps, self.type), first_of(failures, lost)
+        return _micros_of(days * _DAY + seconds - self.offset)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,9 @@ class NumberCast(Value):
 
     @property
     def nullable(self) -> bool:
-        """Whether the number may be NULL."""
-        return self.operand.nullable
+        """Whether the number may be NULL, or it is to Spark: for a decimal of fewer digits."""
+        is_narrower = isinstance(self.type, t.Decimal) and self.own_failures
+        return self.operand.nullable or is_narrower
 
     @property
     def operands(self) -> tuple[Value, ...]:

@@ -115,7 +115,9 @@ class OperandReader:
         number = _number(node, f"-{literal.name}")
         if not isinstance(inner, exp.Cast):
             return number
-        return self._cast_constant(node, number, cast_target(inner))
+        constant = self._cast_constant(node, number, cast_target(inner))
+        is_zero = isinstance(constant.value, float) and not constant.value
+        return Constant(-0.0, constant.type) if is_zero else constant
 
     def _cast(self, node: exp.Cast) -> Constant:
         target = cast_target(node)

@@ -67,6 +67,7 @@ def rows(**values: Any) -> pa.RecordBatch:
         ("CAST(date_sub(dt, 747000) AS STRING)", "-0022-12-12"),
         ("CAST(date_add(dt, 3000000) AS STRING)", "+10237-11-19"),
         ("CAST(i AS DECIMAL(5,2))", Decimal("-7.00")),
+        ("CAST(CAST(i AS DECIMAL(38,0)) AS DECIMAL(20,0))", Decimal(-7)),
         ("CAST(bo AS INT)", 1),
         ("CASE WHEN i > 0 THEN i / 0 WHEN bo THEN 2.5 END", 2.5),
         ("length(s) IN (1, 4) AND NOT i % 2 = 0", True),
@@ -99,6 +100,7 @@ def test_values_are_those_of_spark(text: str, expected: Any) -> None:
         ("CAST(n AS DECIMAL(3,2))", Failure.DECIMAL_RANGE),
         ("bo AND l * l > 0", Failure.OVERFLOW),
         ("coalesce(l * l, 1)", Failure.OVERFLOW),
+        ("trunc(date_sub(date_sub(dt, 2147483647), 19783), 'quarter')", Failure.OVERFLOW),
     ],
 )
 def test_what_spark_raises_is_a_failure(text: str, failure: Failure) -> None:
@@ -126,6 +128,7 @@ def test_what_spark_does_not_compute_does_not_fail(text: str) -> None:
     [
         ("upper(s)", r"'UPPER\(s\)' is a function that is not known here"),
         ("n / 3", "may be rounded"),
+        ("-CAST(n AS DECIMAL(38,2))", "rounded by Spark"),
         ("CAST(s AS INT)", "a cast of STRING to INT is not known to be exact"),
         ("TRY_CAST(l AS INT)", "TRY_CAST"),
         ("date_trunc('hour', z)", "the hour of TIMESTAMP_NTZ"),
@@ -172,3 +175,13 @@ def test_conditions_may_be_computed() -> None:
         again = Predicate.from_json(predicate.json, SCHEMA)
         assert again == predicate
         assert again.mask(batch).to_pylist() == expected
+
+
+def test_the_first_times_have_no_second_before_them() -> None:
+    """Spark raises an error for the starts that are before the first TIMESTAMP."""
+    batch = pa.record_batch({"ts": pa.array([-(2**63), 0]).cast(pa.timestamp("us", "UTC"))})
+    for unit in ("millisecond", "second", "hour", "week"):
+        value = parse_value(f"date_trunc('{unit}', ts)", SCHEMA)
+
+        assert value.may_fail
+        assert value.failures(batch).tolist() == [Failure.OVERFLOW, 0]
