@@ -187,6 +187,9 @@ def test_explain_reports_what_is_read(both: Database) -> None:
         ("b", epoch, 2, 2, 0, ["k", "id", "s"], "k IN (1, 2) AND id = 3"),
     ]
     assert explained(both, "SELECT count(*) FROM a WHERE length(s) = 3") == [
+        ("a", epoch, everything, None, None, ["s"], "LENGTH(s) = 3")
+    ]
+    assert explained(both, "SELECT count(*) FROM a WHERE upper(s) = 'X'") == [
         ("a", epoch, everything, None, None, ["s"], None)
     ]
     assert explained(both, "SELECT id FROM a WHERE id BETWEEN 3 AND 1000")[0][2:5] == (
