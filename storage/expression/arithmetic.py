@@ -24,8 +24,10 @@ from .kinds import arithmetic_type, decimal_of, is_number, is_whole
 from .literal import Literal
 from .number_cast import to_double
 from .value import (
+    Binary,
     Failure,
     Failures,
+    Unary,
     Value,
     array_of,
     computed_in_turn,
@@ -43,23 +45,13 @@ _SIGNED_DIGITS = 34
 
 
 @dataclass(frozen=True, slots=True)
-class Arithmetic(Value):
+class Arithmetic(Binary):
     """A sum, a difference or a product; `arithmetic` makes it. ``type``: of the result."""
 
     operator: str
     left: Value
     right: Value
     type: t.DataType
-
-    @property
-    def nullable(self) -> bool:
-        """Whether an operand may be NULL."""
-        return self.left.nullable or self.right.nullable
-
-    @property
-    def operands(self) -> tuple[Value, ...]:
-        """The two."""
-        return self.left, self.right
 
     @property
     def own_failures(self) -> bool:
@@ -87,7 +79,7 @@ class Arithmetic(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class Signed(Value):
+class Signed(Unary):
     """A number with the other sign (``-``), or without one (``abs``); `signed` makes it."""
 
     function: str
@@ -97,16 +89,6 @@ class Signed(Value):
     def type(self) -> t.DataType:  # type: ignore[override]
         """That of the number."""
         return self.operand.type
-
-    @property
-    def nullable(self) -> bool:
-        """Whether the number may be NULL."""
-        return self.operand.nullable
-
-    @property
-    def operands(self) -> tuple[Value, ...]:
-        """The number."""
-        return (self.operand,)
 
     @property
     def own_failures(self) -> bool:

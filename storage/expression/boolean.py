@@ -21,7 +21,7 @@ from ..schema import types as t
 from .arithmetic import beside, operand_type
 from .kinds import common_type, is_number
 from .number_cast import number_cast
-from .value import Failures, Value, computed_in_turn, first_of, flags_of, no_failures
+from .value import Binary, Failures, Unary, Value, computed_in_turn, first_of, flags_of, no_failures
 
 
 class Truth(Value):
@@ -53,22 +53,12 @@ class ConditionValue(Truth):
 
 
 @dataclass(frozen=True, slots=True)
-class Compared(Truth):
+class Compared(Binary, Truth):
     """A comparison of two values of one type; `compared` makes it."""
 
     left: Value
     operator: str
     right: Value
-
-    @property
-    def nullable(self) -> bool:
-        """Whether a value may be NULL."""
-        return self.left.nullable or self.right.nullable
-
-    @property
-    def operands(self) -> tuple[Value, ...]:
-        """The two."""
-        return self.left, self.right
 
     def computed(self, rows: pa.RecordBatch) -> tuple[pa.Array, Failures]:
         """Return the answers; NULL where a value is."""
@@ -78,22 +68,12 @@ class Compared(Truth):
 
 
 @dataclass(frozen=True, slots=True)
-class Junction(Truth):
+class Junction(Binary, Truth):
     """Two conditions joined by ``and`` or ``or``; the second counts where it is asked for."""
 
     operator: str
     left: Value
     right: Value
-
-    @property
-    def nullable(self) -> bool:
-        """Whether a condition may be NULL."""
-        return self.left.nullable or self.right.nullable
-
-    @property
-    def operands(self) -> tuple[Value, ...]:
-        """The two."""
-        return self.left, self.right
 
     def computed(self, rows: pa.RecordBatch) -> tuple[pa.Array, Failures]:
         """Return the answers."""
@@ -106,20 +86,10 @@ class Junction(Truth):
 
 
 @dataclass(frozen=True, slots=True)
-class Negation(Truth):
+class Negation(Unary, Truth):
     """The opposite of a condition; NULL stays NULL."""
 
     operand: Value
-
-    @property
-    def nullable(self) -> bool:
-        """Whether the condition may be NULL."""
-        return self.operand.nullable
-
-    @property
-    def operands(self) -> tuple[Value, ...]:
-        """The condition."""
-        return (self.operand,)
 
     def computed(self, rows: pa.RecordBatch) -> tuple[pa.Array, Failures]:
         """Return the answers."""
@@ -128,7 +98,7 @@ class Negation(Truth):
 
 
 @dataclass(frozen=True, slots=True)
-class IsNull(Truth):
+class IsNull(Unary, Truth):
     """Whether a value is NULL: never NULL itself."""
 
     operand: Value
@@ -137,11 +107,6 @@ class IsNull(Truth):
     def nullable(self) -> bool:
         """Never."""
         return False
-
-    @property
-    def operands(self) -> tuple[Value, ...]:
-        """The value."""
-        return (self.operand,)
 
     def computed(self, rows: pa.RecordBatch) -> tuple[pa.Array, Failures]:
         """Return the answers."""

@@ -22,8 +22,10 @@ from ..predicate.condition import valid_rows
 from ..schema import types as t
 from .kinds import WHOLE
 from .value import (
+    Binary,
     Failure,
     Failures,
+    Unary,
     Value,
     array_of,
     computed_in_turn,
@@ -93,7 +95,7 @@ _EPOCH_UNITS = {"unix_micros": 1, "unix_millis": 1000, "unix_seconds": _SECOND}
 
 
 @dataclass(frozen=True, slots=True)
-class DatePart(Value):
+class DatePart(Unary):
     """A part of a date or a time, as ``year``; `date_part` makes it.
 
     ``offset``: seconds from UTC to the local time of a TIMESTAMP.
@@ -108,16 +110,6 @@ class DatePart(Value):
         """INT."""
         return t.Int()
 
-    @property
-    def nullable(self) -> bool:
-        """Whether the time may be NULL."""
-        return self.operand.nullable
-
-    @property
-    def operands(self) -> tuple[Value, ...]:
-        """The time."""
-        return (self.operand,)
-
     def computed(self, rows: pa.RecordBatch) -> tuple[pa.Array, Failures]:
         """Return the parts."""
         column, failures = self.operand.computed(rows)
@@ -130,7 +122,7 @@ class DatePart(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class Truncated(Value):
+class Truncated(Unary):
     """The start of the hour, month or other unit of a time; `truncated` makes it."""
 
     unit: str
@@ -146,11 +138,6 @@ class Truncated(Value):
     def nullable(self) -> bool:
         """It is to Spark: for a unit that there is not."""
         return True
-
-    @property
-    def operands(self) -> tuple[Value, ...]:
-        """The time."""
-        return (self.operand,)
 
     @property
     def own_failures(self) -> bool:
@@ -187,22 +174,12 @@ class Truncated(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class TimeCast(Value):
+class TimeCast(Unary):
     """A time as a DATE, or a DATE as the time at which it begins; `time_cast` makes it."""
 
     operand: Value
     type: t.DataType
     offset: int
-
-    @property
-    def nullable(self) -> bool:
-        """Whether the value may be NULL."""
-        return self.operand.nullable
-
-    @property
-    def operands(self) -> tuple[Value, ...]:
-        """The value."""
-        return (self.operand,)
 
     @property
     def own_failures(self) -> bool:
@@ -223,7 +200,7 @@ class TimeCast(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class EpochNumber(Value):
+class EpochNumber(Unary):
     """The microseconds, milliseconds or seconds of a TIMESTAMP since 1970, rounded down."""
 
     function: str
@@ -234,16 +211,6 @@ class EpochNumber(Value):
         """BIGINT."""
         return t.BigInt()
 
-    @property
-    def nullable(self) -> bool:
-        """Whether the time may be NULL."""
-        return self.operand.nullable
-
-    @property
-    def operands(self) -> tuple[Value, ...]:
-        """The time."""
-        return (self.operand,)
-
     def computed(self, rows: pa.RecordBatch) -> tuple[pa.Array, Failures]:
         """Return the numbers."""
         column, failures = self.operand.computed(rows)
@@ -252,7 +219,7 @@ class EpochNumber(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class DaySum(Value):
+class DaySum(Binary):
     """A date so many days later (``date_add``), earlier (``date_sub``), or the days between two.
 
     Sums wrap around at the ends of the type, as in Spark. `day_sum` makes it.
@@ -266,16 +233,6 @@ class DaySum(Value):
     def type(self) -> t.DataType:  # type: ignore[override]
         """INT of the days between two dates, else DATE."""
         return t.Int() if self.function == "datediff" else t.Date()
-
-    @property
-    def nullable(self) -> bool:
-        """Whether an operand may be NULL."""
-        return self.left.nullable or self.right.nullable
-
-    @property
-    def operands(self) -> tuple[Value, ...]:
-        """The two."""
-        return self.left, self.right
 
     def computed(self, rows: pa.RecordBatch) -> tuple[pa.Array, Failures]:
         """Return the dates or days."""

@@ -52,7 +52,7 @@ class CheckExpression:
 
     @classmethod
     def from_json(cls, text: str, schema: TableSchema) -> CheckExpression:
-        """Return the check of a JSON text of `parse`. OptionError if it is not one of the table."""
+        """Return the check of a JSON text that `parse` made for a table with these columns."""
         stored = json.loads(text)
         if isinstance(stored, dict) and "expression" in stored:
             return cls(None, value_from_json(stored["expression"], schema))

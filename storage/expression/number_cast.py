@@ -23,6 +23,7 @@ from .kinds import WHOLE, becomes_double, decimal_of, is_whole
 from .value import (
     Failure,
     Failures,
+    Unary,
     Value,
     array_of,
     converted,
@@ -34,7 +35,7 @@ from .value import (
 
 
 @dataclass(frozen=True, slots=True)
-class NumberCast(Value):
+class NumberCast(Unary):
     """A number, or a boolean as 0 and 1, in another type; `number_cast` makes it."""
 
     operand: Value
@@ -45,11 +46,6 @@ class NumberCast(Value):
         """Whether the number may be NULL, or it is to Spark: for a decimal of fewer digits."""
         is_narrower = isinstance(self.type, t.Decimal) and self.own_failures
         return self.operand.nullable or is_narrower
-
-    @property
-    def operands(self) -> tuple[Value, ...]:
-        """The number."""
-        return (self.operand,)
 
     @property
     def own_failures(self) -> bool:

@@ -22,6 +22,7 @@ from .kinds import becomes_double, is_whole, whole_or_double
 from .literal import Literal
 from .number_cast import to_double
 from .value import (
+    Binary,
     Failure,
     Failures,
     Value,
@@ -36,7 +37,7 @@ QUOTIENTS = ("/", "div", "%", "pmod")
 
 
 @dataclass(frozen=True, slots=True)
-class Quotient(Value):
+class Quotient(Binary):
     """A quotient or a remainder; `quotient` makes it. ``type``: of the result."""
 
     operator: str
@@ -48,11 +49,6 @@ class Quotient(Value):
     def nullable(self) -> bool:
         """It is to Spark: without ANSI mode the quotient by zero is NULL."""
         return True
-
-    @property
-    def operands(self) -> tuple[Value, ...]:
-        """The two."""
-        return self.left, self.right
 
     @property
     def own_failures(self) -> bool:

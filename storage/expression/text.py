@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from ..errors import UnsupportedTypeError
 from ..predicate.condition import valid_rows
 from ..schema import types as t
-from .value import Failures, Value, first_of
+from .value import Failures, Unary, Value, first_of
 
 _LIMIT = 1 << 31
 _TRIMS: dict[str, Callable[[pa.Array, str], pa.Array]] = {
@@ -27,8 +28,15 @@ _TEXT = t.String()
 _YEAR_0, _YEAR_10000 = np.datetime64("0000-01-01"), np.datetime64("10000-01-01")
 
 
+class Text(Value):
+    """A value of type STRING."""
+
+    __slots__ = ()
+    type: ClassVar[t.DataType] = _TEXT  # type: ignore[misc]
+
+
 @dataclass(frozen=True, slots=True)
-class Length(Value):
+class Length(Unary):
     """How many characters a text has, or bytes; `length` makes it.
 
     ``unit``: characters, bytes or bits.
@@ -42,16 +50,6 @@ class Length(Value):
         """INT."""
         return t.Int()
 
-    @property
-    def nullable(self) -> bool:
-        """Whether the text may be NULL."""
-        return self.operand.nullable
-
-    @property
-    def operands(self) -> tuple[Value, ...]:
-        """The text."""
-        return (self.operand,)
-
     def computed(self, rows: pa.RecordBatch) -> tuple[pa.Array, Failures]:
         """Return the lengths."""
         column, failures = self.operand.computed(rows)
@@ -64,26 +62,11 @@ class Length(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class Trim(Value):
+class Trim(Unary, Text):
     """A text without blanks (U+0020) around, before or after it; `trim` makes it."""
 
     function: str
     operand: Value
-
-    @property
-    def type(self) -> t.DataType:  # type: ignore[override]
-        """STRING."""
-        return _TEXT
-
-    @property
-    def nullable(self) -> bool:
-        """Whether the text may be NULL."""
-        return self.operand.nullable
-
-    @property
-    def operands(self) -> tuple[Value, ...]:
-        """The text."""
-        return (self.operand,)
 
     def computed(self, rows: pa.RecordBatch) -> tuple[pa.Array, Failures]:
         """Return the texts."""
@@ -92,7 +75,7 @@ class Trim(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class Substring(Value):
+class Substring(Unary, Text):
     """A part of a text; `substring` makes it.
 
     ``position``: from 1, or from the end if it is negative. ``length``: None to the end.
@@ -101,21 +84,6 @@ class Substring(Value):
     operand: Value
     position: int
     length: int | None
-
-    @property
-    def type(self) -> t.DataType:  # type: ignore[override]
-        """STRING."""
-        return _TEXT
-
-    @property
-    def nullable(self) -> bool:
-        """Whether the text may be NULL."""
-        return self.operand.nullable
-
-    @property
-    def operands(self) -> tuple[Value, ...]:
-        """The text."""
-        return (self.operand,)
 
     def computed(self, rows: pa.RecordBatch) -> tuple[pa.Array, Failures]:
         """Return the parts."""
@@ -129,20 +97,10 @@ class Substring(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class Concat(Value):
+class Concat(Text):
     """Texts one after another, NULL if one of them is; `concat` makes it."""
 
     parts: tuple[Value, ...]
-
-    @property
-    def type(self) -> t.DataType:  # type: ignore[override]
-        """STRING."""
-        return _TEXT
-
-    @property
-    def nullable(self) -> bool:
-        """Whether a text may be NULL."""
-        return any(part.nullable for part in self.parts)
 
     @property
     def operands(self) -> tuple[Value, ...]:
@@ -156,25 +114,10 @@ class Concat(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class TextCast(Value):
+class TextCast(Unary, Text):
     """A whole number, a boolean or a date as a text; `text_cast` makes it."""
 
     operand: Value
-
-    @property
-    def type(self) -> t.DataType:  # type: ignore[override]
-        """STRING."""
-        return _TEXT
-
-    @property
-    def nullable(self) -> bool:
-        """Whether the value may be NULL."""
-        return self.operand.nullable
-
-    @property
-    def operands(self) -> tuple[Value, ...]:
-        """The value."""
-        return (self.operand,)
 
     def computed(self, rows: pa.RecordBatch) -> tuple[pa.Array, Failures]:
         """Return the texts."""

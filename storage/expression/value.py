@@ -52,9 +52,9 @@ class Value(ABC):
     type: t.DataType
 
     @property
-    @abstractmethod
     def nullable(self) -> bool:
-        """Whether Spark takes it that values may be NULL."""
+        """Whether Spark takes it that values may be NULL: where an operand may, if not stated."""
+        return any(operand.nullable for operand in self.operands)
 
     @property
     def operands(self) -> tuple[Value, ...]:
@@ -90,6 +90,31 @@ class Value(ABC):
         """Yield the names of the columns it reads, possibly several times."""
         for operand in self.operands:
             yield from operand.columns()
+
+
+class Unary(Value):
+    """A value that is computed of one operand."""
+
+    __slots__ = ()
+    operand: Value
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        """The operand."""
+        return (self.operand,)
+
+
+class Binary(Value):
+    """A value that is computed of two operands."""
+
+    __slots__ = ()
+    left: Value
+    right: Value
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        """Both operands."""
+        return self.left, self.right
 
 
 def no_failures(rows: pa.RecordBatch | pa.Array) -> Failures:
