@@ -86,9 +86,9 @@ _STARTS: dict[str, Callable[[Numbers], Numbers]] = {
     "month": lambda days: _days_of(_since_year(days).astype("datetime64[M]")),
     "week": _weeks,
 }
-_SECONDS = {"day": _DAY, "hour": 3600, "minute": 60}
-_MICROSECONDS = {"second": _SECOND, "millisecond": 1000, "microsecond": 1}
-UNITS = (*_STARTS, *_SECONDS, *_MICROSECONDS)
+_SHORT = {"second": _SECOND, "millisecond": 1000, "microsecond": 1}
+_MICROSECONDS = {"day": _DAY * _SECOND, "hour": 3600 * _SECOND, "minute": 60 * _SECOND, **_SHORT}
+UNITS = (*_STARTS, *_MICROSECONDS)
 """What a time is truncated to; a DATE to those of a week and longer."""
 
 _EPOCH_UNITS = {"unix_micros": 1, "unix_millis": 1000, "unix_seconds": _SECOND}
@@ -160,17 +160,16 @@ class Truncated(Unary):
 
     def _started(self, column: pa.Array) -> tuple[Numbers, NDArray[np.bool_]]:
         """Return (microseconds, flags): the starts of times, and which are no TIMESTAMP."""
-        if self.unit in _MICROSECONDS:
-            micros = _integers(column)
-            with np.errstate(all="ignore"):
-                result = micros - micros % _MICROSECONDS[self.unit]
-            return result, result > micros
-        days, seconds = _local(column, self.offset)
         if self.unit in _STARTS:
-            days, seconds = _STARTS[self.unit](days), np.zeros_like(seconds)
-        else:
-            seconds = seconds - seconds % _SECONDS[self.unit]
-        return _micros_of(days * _DAY + seconds - self.offset)
+            days, _ = _local(column, self.offset)
+            return _micros_of(_STARTS[self.unit](days) * _DAY - self.offset)
+        micros, unit = _integers(column), _MICROSECONDS[self.unit]
+        since = micros % unit
+        if self.offset * _SECOND % unit:
+            since = (since + self.offset * _SECOND) % unit
+        with np.errstate(all="ignore"):
+            result = micros - since
+        return result, result > micros
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +260,7 @@ def truncated(unit: str, operand: Value, offset: int | None) -> Truncated:
     is_date = isinstance(operand.type, t.Date) and unit in _STARTS
     if not is_date and not (isinstance(operand.type, t.Timestamp) and unit in UNITS):
         raise UnsupportedTypeError(f"the {unit} of {operand.type} is not known")
-    local = 0 if unit in _MICROSECONDS else _offset(operand, offset)
+    local = 0 if unit in _SHORT else _offset(operand, offset)
     return Truncated(unit, operand, local)
 
 
