@@ -86,6 +86,36 @@ def test_vectors_unions_of_arrays_and_variants_follow_their_rows(db: Database) -
     assert all(report.ok for report in db.check_views())
 
 
+def test_stars_without_parts_of_structs_follow_their_rows(db: Database) -> None:
+    """EXCEPT takes parts out of structs at any depth; a NULL struct becomes one of NULLs."""
+    db.sql(
+        "CREATE TABLE nested (k BIGINT NOT NULL, "
+        "s STRUCT<a: INT, b: STRUCT<c: INT, d: STRING>>, PRIMARY KEY (k))"
+    )
+    views = {
+        "shallow": "SELECT * EXCEPT (S.a) FROM nested",
+        "deep": "SELECT * EXCEPT (nested.s.b.d, k) FROM nested",
+        "parts": "SELECT nested.s.* EXCEPT (a), k FROM nested",
+        "parts_of_parts": "SELECT k, s.* EXCEPT (b.c) FROM nested",
+        "joined": "SELECT * EXCEPT (s.b, i, t.k) FROM nested "
+        "JOIN u ON i = nested.k JOIN t USING (g)",
+        "of_groups": "SELECT * EXCEPT (s.a) FROM (SELECT s, count(*) AS n FROM nested GROUP BY s)",
+    }
+    row = "named_struct('a', {}, 'b', named_struct('c', {}, 'd', '{}'))"
+    db.sql(f"INSERT INTO nested VALUES (1, {row.format(1, 2, 'x')}), (2, NULL)")
+    put(db.store, "t", (1, "a", 4))
+    put(db.store, "u", (1, "a", 4), (2, "a", 9))
+    for name, query in views.items():
+        db.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+        assert_view_is(db, name, query)
+    db.sql(f"INSERT INTO nested VALUES (2, {row.format(5, 6, 'y')}), (3, {row.format(5, 6, 'y')})")
+    db.sql("UPDATE nested SET s = NULL WHERE k = 1")
+    db.refresh()
+    for name, query in views.items():
+        assert_view_is(db, name, query)
+    assert all(report.ok for report in db.check_views())
+
+
 def test_joins_after_commas_rows_as_groups_and_mixed_windows_follow_their_rows(
     db: Database,
 ) -> None:
