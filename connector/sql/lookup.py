@@ -44,21 +44,14 @@ from .dml_query import looked_up_pairs, merge_query, pair_column
 from .key_equality import NamedRows, Scope, condition_count, named_rows, source_values
 from .planned_query import PlannedQuery, Relation, RelationLookup, is_read_on_driver
 from .query_reader import QueryReader
+from .value_comparison import comparable_values
 
 Statement = TypeVar("Statement", bound=Update | Delete | DeleteParts)
 
 _PAIRS = "__relstate_pairs"
 _ROWS = "__relstate_rows"
-_MOST_DIGITS = 38
 # The condition of more values takes longer to make than a conflict of another row is worth.
 _MOST_CONDITION_VALUES = 16_384
-# Their values are digits before the point.
-_DIGITS: Mapping[s.DataType, int] = {
-    s.ByteType(): 3,
-    s.ShortType(): 5,
-    s.IntegerType(): 10,
-    s.LongType(): 20,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +256,7 @@ class LookupPlanner:
             # A row of the source may have several candidates of which none is a match.
             return None
         texts = [values[column.name.lower()] for column in access.columns]
-        keys = _comparable(source, texts, access.columns)
+        keys = comparable_values(source, texts, access.columns)
         passed = source.select(*(f.col(quoted(name)) for name in names)).schema
         if keys is None or not _pass_through_python(passed):
             return None
@@ -314,7 +307,7 @@ class LookupPlanner:
             return None
         plain = frame.toDF(*named.columns)
         texts = [quoted(column.name.lower()) for column in access.columns]
-        keys = _comparable(plain, texts, access.columns)
+        keys = comparable_values(plain, texts, access.columns)
         if keys is None:
             return None
         values = plain.select(*map(f.expr, keys)).toDF(*(c.name for c in access.columns))
@@ -440,47 +433,6 @@ def _struct(types: Sequence[s.DataType]) -> s.StructType:
     return s.StructType(
         [s.StructField(pair_column(index), kind) for index, kind in enumerate(types)]
     )
-
-
-def _comparable(
-    frame: DataFrame, texts: Sequence[str], columns: Sequence[Column]
-) -> list[str] | None:
-    """Return expressions as values of columns that equal them; NULL where no value does.
-
-    None if Spark compares one of them in a type in which other values may be equal to it.
-    """
-    fields = frame.select(*map(f.expr, texts)).schema.fields
-    values = []
-    for text, field, column in zip(texts, fields, columns, strict=True):
-        (stored,) = struct_type([column]).fields
-        if isinstance(stored.dataType, s.FractionalType) and not isinstance(
-            stored.dataType, s.DecimalType
-        ):
-            # Of floats, equal ones may differ: 0.0 and -0.0.
-            return None
-        if field.dataType == stored.dataType:
-            values.append(text)
-        elif _compare_exactly(field.dataType, stored.dataType):
-            value = f"try_cast(({text}) AS {column.type})"
-            values.append(f"CASE WHEN {value} = ({text}) THEN {value} END")
-        else:
-            return None
-    return values
-
-
-def _compare_exactly(one: s.DataType, other: s.DataType) -> bool:
-    """Return whether two types are of exact numbers that Spark compares without rounding."""
-    sizes = [_digits(kind) for kind in (one, other)]
-    whole = max((size[0] for size in sizes), default=0)
-    fraction = max((size[1] for size in sizes), default=0)
-    return all(size != (0, 0) for size in sizes) and whole + fraction <= _MOST_DIGITS
-
-
-def _digits(kind: s.DataType) -> tuple[int, int]:
-    """Return the digits before and after the point of an exact number; (0, 0) for others."""
-    if isinstance(kind, s.DecimalType):
-        return kind.precision - kind.scale, kind.scale
-    return _DIGITS.get(kind, 0), 0
 
 
 def _pass_through_python(schema: s.StructType) -> bool:

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -53,65 +52,12 @@ from .pruning import key_sources, pruning_conjuncts
 from .pushed_aggregate import PushRules, pushed_aggregate
 from .pushed_limit import PushedLimit, pushed_limit
 from .remaining_time import showing_expiries, ttl_calls, with_remaining_times
+from .session_settings import SessionSettings
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_CONDITION = 1 << 20
-_TIMESTAMP = "TIMESTAMP_LTZ"
 # Rows of a LIMIT that the driver reads.
 _MOST_LIMITED = 8192
-
-
-@dataclass(frozen=True)
-class Session:
-    """The settings of a session that say how it reads conditions.
-
-    Every setting is read once, at its first use; so the class has no slots.
-    """
-
-    spark: SparkSession
-
-    @cached_property
-    def time_zone(self) -> str:
-        """The time zone of its timestamps without one."""
-        return self.spark.conf.get("spark.sql.session.timeZone") or "UTC"
-
-    @cached_property
-    def is_ansi(self) -> bool:
-        """Whether it is in ANSI mode."""
-        return self._is("spark.sql.ansi.enabled", "true")
-
-    @cached_property
-    def is_adaptive(self) -> bool:
-        """Whether Spark chooses the number of partitions after a shuffle by their bytes."""
-        return self._is("spark.sql.adaptive.enabled", "true")
-
-    @cached_property
-    def reads_conditions(self) -> bool:
-        """Whether a condition means the same to the session and to a read.
-
-        It does in ANSI mode, with the literals of Spark's own dialect, and where TIMESTAMP is the
-        type with the session's time zone.
-        """
-        timestamp = self.spark.conf.get("spark.sql.timestampType", _TIMESTAMP)
-        return (
-            self.is_ansi
-            and str(timestamp).upper() == _TIMESTAMP
-            and not self._is("spark.sql.parser.escapedStringLiterals", "false")
-            and not self._is("spark.sql.ansi.doubleQuotedIdentifiers", "false")
-        )
-
-    @cached_property
-    def divides_decimals(self) -> bool:
-        """Whether quotients of decimals have the digits that they have by default."""
-        return self._is("spark.sql.decimalOperations.allowPrecisionLoss", "true")
-
-    @cached_property
-    def has_null_deviations(self) -> bool:
-        """Whether the deviation of a sample of one value is NULL, as by default."""
-        return not self._is("spark.sql.legacy.statisticalAggregate", "false")
-
-    def _is(self, name: str, default: str) -> bool:
-        return str(self.spark.conf.get(name, default)).lower() == "true"
 
 
 class QueryReader:
@@ -124,7 +70,7 @@ class QueryReader:
         self._epochs = epochs or {}
         self._spark = spark
         self._store = store
-        self._session = Session(spark)
+        self._session = SessionSettings(spark)
         self._state = store.state
         self._time = moment_of(store.environment.now())
         self._states: dict[AsOf, StoreState] = {}
@@ -135,7 +81,7 @@ class QueryReader:
         return self._state.epoch
 
     @property
-    def session(self) -> Session:
+    def session(self) -> SessionSettings:
         """The session's settings."""
         return self._session
 

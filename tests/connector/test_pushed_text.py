@@ -10,7 +10,7 @@ import pytest
 
 from relstate.connector.sql.pushed_aggregate import PushRules, pushed_aggregate
 from relstate.connector.sql.pushed_limit import pushed_limit
-from relstate.connector.sql.query_reader import Session
+from relstate.connector.sql.session_settings import SessionSettings
 from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.storage import Store
 from support.stores import unsynced
@@ -188,4 +188,4 @@ def test_a_qualified_name_in_an_order_may_be_a_field(store: Store) -> None:
 def test_a_session_reads_conditions_as_by_default(settings: dict[str, str], reads: bool) -> None:
     """With other settings, a text or a literal may be another timestamp than to the read."""
     spark: Any = SimpleNamespace(conf=settings)
-    assert Session(spark).reads_conditions == reads
+    assert SessionSettings(spark).reads_conditions == reads

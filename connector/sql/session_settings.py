@@ -1,0 +1,67 @@
+"""The settings of a session of Spark that say how it reads conditions and adds up values.
+
+Promises: a setting is read once, at its first use.
+Does not know: what a query needs them for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from pyspark.sql import SparkSession
+
+_TIMESTAMP = "TIMESTAMP_LTZ"
+
+
+@dataclass(frozen=True)
+class SessionSettings:
+    """The settings of a session that say how it reads conditions.
+
+    Every setting is read once, at its first use; so the class has no slots.
+    """
+
+    spark: SparkSession
+
+    @cached_property
+    def time_zone(self) -> str:
+        """The time zone of its timestamps without one."""
+        return self.spark.conf.get("spark.sql.session.timeZone") or "UTC"
+
+    @cached_property
+    def is_ansi(self) -> bool:
+        """Whether it is in ANSI mode."""
+        return self._is("spark.sql.ansi.enabled", "true")
+
+    @cached_property
+    def is_adaptive(self) -> bool:
+        """Whether Spark chooses the number of partitions after a shuffle by their bytes."""
+        return self._is("spark.sql.adaptive.enabled", "true")
+
+    @cached_property
+    def reads_conditions(self) -> bool:
+        """Whether a condition means the same to the session and to a read.
+
+        It does in ANSI mode, with the literals of Spark's own dialect, and where TIMESTAMP is the
+        type with the session's time zone.
+        """
+        timestamp = self.spark.conf.get("spark.sql.timestampType", _TIMESTAMP)
+        return (
+            self.is_ansi
+            and str(timestamp).upper() == _TIMESTAMP
+            and not self._is("spark.sql.parser.escapedStringLiterals", "false")
+            and not self._is("spark.sql.ansi.doubleQuotedIdentifiers", "false")
+        )
+
+    @cached_property
+    def divides_decimals(self) -> bool:
+        """Whether quotients of decimals have the digits that they have by default."""
+        return self._is("spark.sql.decimalOperations.allowPrecisionLoss", "true")
+
+    @cached_property
+    def has_null_deviations(self) -> bool:
+        """Whether the deviation of a sample of one value is NULL, as by default."""
+        return not self._is("spark.sql.legacy.statisticalAggregate", "false")
+
+    def _is(self, name: str, default: str) -> bool:
+        return str(self.spark.conf.get(name, default)).lower() == "true"
