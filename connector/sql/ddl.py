@@ -25,7 +25,13 @@ from relstate.connector.syntax.tokens import TokenReader, excerpt, quoted
 from relstate.storage import errors
 
 from .properties import COMMENT
-from .refusals import check_alteration, check_column, check_constraint
+from .refusals import (
+    check_added,
+    check_alteration,
+    check_column,
+    check_constraint,
+    check_dropped,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +180,7 @@ def read_drop_table(reader: TokenReader) -> DropTable:
     cascade = reader.accept("CASCADE")
     if not cascade:
         reader.accept("RESTRICT")
+    check_dropped(name, reader)
     reader.finish()
     return DropTable(name, if_exists, cascade)
 
@@ -236,6 +243,7 @@ def _alteration(table: str, reader: TokenReader) -> Alteration:
     if reader.accept("ADD", "COLUMNS") or reader.accept("ADD", "COLUMN"):
         items = reader.parenthesised() if reader.next_is("(") else reader.separated()
         for item in items:
+            check_added(item, reader.source(item))
             _check_no_default(table, reader, item)
         return AddColumns(table, ", ".join(map(reader.source, items)))
     if reader.accept("DROP", "COLUMNS") or reader.accept("DROP", "COLUMN"):
@@ -246,7 +254,7 @@ def _alteration(table: str, reader: TokenReader) -> Alteration:
         return RenameColumn(table, name, reader.name("the column's new name"))
     if reader.accept("RENAME", "TO"):
         return RenameTable(table, read_new_name(reader, "the table's new name"))
-    if reader.accept("ALTER") or reader.accept("CHANGE"):
+    if reader.accept("ALTER"):
         reader.accept("COLUMN")
         name = reader.name("the column's name")
         if reader.accept("COMMENT"):

@@ -29,7 +29,15 @@ from sqlglot import Token
 from relstate.connector.syntax.tokens import TokenReader, quoted
 from relstate.storage import errors
 
-from .refusals import check_delete, check_inserted, check_inserted_into, refuse_replace_where
+from .refusals import (
+    check_delete,
+    check_inserted,
+    check_inserted_into,
+    check_merged,
+    check_truncated,
+    check_updated,
+    refuse_replace_where,
+)
 
 _QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
 
@@ -191,6 +199,7 @@ def read_update(reader: TokenReader) -> Update | Merge:
     alias = _alias(reader, table, "SET", "USING")
     ttl = _ttl(reader)
     reader.expect("SET")
+    check_updated(table, reader)
     assignments = _assignments(reader, (table, alias), "WHERE", "FROM")
     if not reader.accept("FROM"):
         return Update(table, alias, assignments, _where(reader), ttl)
@@ -233,6 +242,7 @@ def read_truncate(reader: TokenReader) -> Truncate:
     """Read what follows TRUNCATE."""
     reader.expect("TABLE")
     table = reader.name("the table's name")
+    check_truncated(table, reader)
     reader.finish()
     return Truncate(table)
 
@@ -266,6 +276,7 @@ def _clause(reader: TokenReader, names: tuple[str, str]) -> Clause:
         return Clause(when, condition, Action.DELETE)
     reader.expect("UPDATE", "SET")
     if when is When.MATCHED and reader.accept("*"):
+        check_merged("UPDATE SET", reader)
         return Clause(when, condition, Action.UPDATE, None)
     assignments = _assignments(reader, names, "WHEN")
     for assignment in assignments:
@@ -303,6 +314,7 @@ def _when(reader: TokenReader) -> When:
 
 def _inserted(reader: TokenReader) -> tuple[Assignment, ...] | None:
     if reader.accept("*"):
+        check_merged("INSERT", reader)
         return None
     columns = _columns(reader)
     reader.expect("VALUES")

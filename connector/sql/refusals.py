@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NoReturn
 
-from sqlglot import Token
+from sqlglot import Token, TokenType
 
-from relstate.connector.syntax.tokens import TokenReader
+from relstate.connector.syntax.tokens import TokenReader, excerpt
 from relstate.storage import errors
 
 _SPARK_VIEW = "a view of Spark's session goes to spark.sql"
@@ -59,6 +59,10 @@ _STREAMED = (
 )
 _CDC = "write db.apply_changes('t', source, keys=[…], sequence_by=…)"
 _SCRIPTS = "the program around db.sql is Python; values are passed as args of db.sql"
+_MASKS = f"{_USERS}; a materialized view over the table may leave the column out, or shorten it"
+_VOLUMES = "a store has tables and views only, no files of other kinds"
+_RESOURCES = "spark.addArtifacts or the configuration spark.jars gives a session its files"
+_ORDER = "the order of columns is not altered: a query names them in the order that it needs"
 _UPSERT = "INSERT INTO t overwrites the row that has the key; to keep it, write MERGE"
 
 _STATEMENTS: tuple[tuple[tuple[str, ...], str], ...] = (
@@ -110,6 +114,13 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("UPSERT",), _UPSERT),
     (("REPAIR",), f"{_FILES}, so there is nothing to find; relstate check STORE verifies them"),
     (("CLEAR",), _CACHE),
+    (("CREATE", "VOLUME"), _VOLUMES),
+    (("ALTER", "VOLUME"), _VOLUMES),
+    (("DROP", "VOLUME"), _VOLUMES),
+    (("ADD", "JAR"), _RESOURCES),
+    (("ADD", "FILE"), _RESOURCES),
+    (("LIST",), _RESOURCES),
+    (("KILL",), "a statement ends with the program that runs it, which Ctrl-C stops"),
     (("REFRESH", "TABLE"), "a table needs none; a view, REFRESH MATERIALIZED VIEW"),
     (("REFRESH",), "write REFRESH MATERIALIZED VIEW and the view's name"),
     (
@@ -160,6 +171,25 @@ _SHOWN: tuple[tuple[tuple[str, ...], str], ...] = (
     (("TABLES", "FROM"), f"{_NAMESPACE}: write SHOW TABLES"),
     (("GRANTS",), _USERS),
     (("GRANT",), _USERS),
+    (
+        ("LOCKS",),
+        (
+            "tables are not locked: of two commits that change the same rows the second runs "
+            "again, or fails with a ConflictError; DESCRIBE HISTORY t has the commits"
+        ),
+    ),
+    (("VOLUMES",), _VOLUMES),
+    (("VARIABLES",), _SCRIPTS),
+    (("PROCEDURES",), "a store has no procedures: OPTIMIZE, VACUUM and RESTORE are statements"),
+)
+_EXPLAINED: tuple[tuple[tuple[str, ...], str], ...] = (
+    (
+        ("ANALYZE",),
+        (
+            "leave ANALYZE out: EXPLAIN does not run the query and shows what it would read; "
+            "Spark's UI measures the queries that ran"
+        ),
+    ),
 )
 _DESCRIBED = {
     **dict.fromkeys(
@@ -167,7 +197,37 @@ _DESCRIBED = {
         f"{_NAMESPACE}: SHOW TABLES lists its tables, relstate tables STORE their sizes",
     ),
     "FUNCTION": _FUNCTIONS,
+    "VOLUME": _VOLUMES,
+    "SHARE": _USERS,
 }
+_OF_DESCRIBED: tuple[tuple[tuple[str, ...], str], ...] = (
+    (
+        ("AS", "JSON"),
+        (
+            "DESCRIBE EXTENDED t has the same as rows; the command relstate describe STORE t "
+            "--json prints JSON, without Spark"
+        ),
+    ),
+)
+_DROPPED: tuple[tuple[tuple[str, ...], str], ...] = (
+    (
+        ("PURGE",),
+        (
+            "leave it out: earlier epochs have the table until they expire, then VACUUM removes "
+            "its files"
+        ),
+    ),
+)
+_TRUNCATED: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("PARTITION",), "a table has no partitions: write DELETE FROM t WHERE and their condition"),
+)
+_SET_ALL = "name the columns: UPDATE t SET a = s.a, b = s.b FROM s WHERE t.id = s.id"
+_UPDATED: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("*",), f"{_SET_ALL}; MERGE … WHEN MATCHED THEN UPDATE SET * sets all"),
+)
+_MERGED: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("EXCEPT",), "name the columns: UPDATE SET a = s.a, INSERT (a) VALUES (s.a)"),
+)
 _INSERTED: tuple[tuple[tuple[str, ...], str], ...] = (
     (("IGNORE",), "to keep rows that are there, write MERGE … WHEN NOT MATCHED THEN INSERT *"),
     (("OVERWRITE", "DIRECTORY"), "write relstate export STORE t FILE, or db.sql(query).write"),
@@ -195,19 +255,23 @@ _DELETED: tuple[tuple[tuple[str, ...], str], ...] = (
         "write DELETE … WHERE id IN (SELECT …), or MERGE … WHEN MATCHED THEN DELETE",
     ),
 )
+_COLUMN_NAMES = "leave IF NOT EXISTS out: SHOW COLUMNS IN t lists them"
 _OWNED = f"leave it out; {_USERS}"
 _ALTERATIONS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("CLUSTER", "BY"), _HASHED),
     (
-        ("CHANGE", "COLUMN"),
+        ("CHANGE",),
         "write RENAME COLUMN a TO b, ALTER COLUMN c TYPE t or ALTER COLUMN c COMMENT 'text'",
     ),
     (("DROP", "COLUMN", "IF", "EXISTS"), "leave IF EXISTS out: SHOW COLUMNS IN t lists them"),
     (("DROP", "COLUMNS", "IF", "EXISTS"), "leave IF EXISTS out: SHOW COLUMNS IN t lists them"),
+    (("ADD", "COLUMN", "IF", "NOT", "EXISTS"), _COLUMN_NAMES),
+    (("ADD", "COLUMNS", "IF", "NOT", "EXISTS"), _COLUMN_NAMES),
     (("DROP", "FEATURE"), "a store has one format, without features to choose"),
     (("SET", "OWNER"), _OWNED),
     (("OWNER",), _OWNED),
     (("SET", "ROW", "FILTER"), f"{_USERS}; a view WHERE … has some of its rows"),
+    (("DROP", "ROW", "FILTER"), _USERS),
     (("SET", "TAGS"), "write SET TBLPROPERTIES ('name' = 'value')"),
     (("UNSET", "TAGS"), "write UNSET TBLPROPERTIES ('name')"),
     (("ADD", "PARTITION"), _HASHED),
@@ -224,14 +288,10 @@ _ALTERATIONS: tuple[tuple[tuple[str, ...], str], ...] = (
 )
 _COLUMNS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("SET", "NOT", "NULL"), _NOT_NULL),
-    (
-        ("FIRST",),
-        "the order of columns is not altered: a query names them in the order that it needs",
-    ),
-    (
-        ("AFTER",),
-        "the order of columns is not altered: a query names them in the order that it needs",
-    ),
+    (("SET", "MASK"), _MASKS),
+    (("DROP", "MASK"), _MASKS),
+    (("FIRST",), _ORDER),
+    (("AFTER",), _ORDER),
 )
 
 
@@ -267,6 +327,36 @@ def check_described(name: str) -> None:
         raise errors.UnsupportedStatementError(f"DESCRIBE {name.upper()}: {advice}")
 
 
+def check_explained(reader: TokenReader) -> None:
+    """UnsupportedStatementError for what comes after EXPLAIN and is not offered."""
+    _check(reader, _EXPLAINED, "EXPLAIN ")
+
+
+def check_of_described(table: str, reader: TokenReader) -> None:
+    """UnsupportedStatementError for what comes after DESCRIBE t and is not offered."""
+    _check(reader, _OF_DESCRIBED, f"DESCRIBE {table} ")
+
+
+def check_dropped(table: str, reader: TokenReader) -> None:
+    """UnsupportedStatementError for what comes after DROP TABLE t and is not offered."""
+    _check(reader, _DROPPED, f"DROP TABLE {table} ")
+
+
+def check_truncated(table: str, reader: TokenReader) -> None:
+    """UnsupportedStatementError for what comes after TRUNCATE TABLE t and is not offered."""
+    _check(reader, _TRUNCATED, f"TRUNCATE TABLE {table} ")
+
+
+def check_updated(table: str, reader: TokenReader) -> None:
+    """UnsupportedStatementError for what comes after UPDATE t SET and is not offered."""
+    _check(reader, _UPDATED, f"UPDATE {table} SET ")
+
+
+def check_merged(action: str, reader: TokenReader) -> None:
+    """UnsupportedStatementError for what comes after UPDATE SET * or INSERT * of a MERGE."""
+    _check(reader, _MERGED, f"{action} * ")
+
+
 def check_inserted(reader: TokenReader) -> None:
     """UnsupportedStatementError for what comes after INSERT and is not offered."""
     _check(reader, _INSERTED, "INSERT ")
@@ -285,6 +375,20 @@ def check_alteration(table: str, reader: TokenReader) -> None:
 def check_column(name: str, reader: TokenReader) -> None:
     """UnsupportedStatementError for what comes after ALTER COLUMN c and is not offered."""
     _check(reader, _COLUMNS, f"ALTER COLUMN {name} ")
+
+
+def check_added(column: Sequence[Token], text: str) -> None:
+    """UnsupportedStatementError for a column that would be added at a position."""
+    words = [
+        "" if token.token_type in (TokenType.IDENTIFIER, TokenType.STRING) else token.text.upper()
+        for token in column
+    ]
+    if len(words) > 2 and (words[-1] == "FIRST" or (len(words) > 3 and words[-2] == "AFTER")):
+        position = " ".join(token.text for token in column[-1 if words[-1] == "FIRST" else -2 :])
+        raise errors.UnsupportedStatementError(
+            f"{excerpt(text)}: a column is added as the last one, leave {position} out: a query "
+            "names columns in the order that it needs"
+        )
 
 
 def check_constraint(table: str, reader: TokenReader) -> None:

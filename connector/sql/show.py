@@ -21,7 +21,7 @@ from relstate.connector.syntax.tokens import TokenReader, excerpt
 from relstate.storage import errors
 
 from .ddl import property_key, read_pattern
-from .refusals import check_described
+from .refusals import check_described, check_of_described
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +129,7 @@ def read_describe(reader: TokenReader) -> DescribeTable | DescribeColumn | Descr
     is_table = reader.accept("TABLE") or reader.accept("MATERIALIZED", "VIEW")
     extended = reader.accept("EXTENDED")
     name = reader.name("the table's name")
+    check_of_described(name, reader)
     # A table may be called so.
     word = name.upper() if reader.token is not None and not extended else ""
     if word == "DETAIL":

@@ -29,7 +29,7 @@ from .ddl import Alteration, DropTable
 from .dml import Change, DmlStatement
 from .index_ddl import IndexStatement
 from .maintenance_statements import MaintenanceStatement
-from .refusals import check_form, check_query, check_shown, check_statement
+from .refusals import check_explained, check_form, check_query, check_shown, check_statement
 from .show import ShowStatement
 from .view_ddl import ExplainView, ViewStatement
 
@@ -174,6 +174,7 @@ def _read_explain(rest: str) -> Explain | ExplainChange | ExplainView:
     reader = TokenReader(rest, tokens)
     if any(reader.next_is(*words, "MATERIALIZED", "VIEW") for words in _EXPLAINED):
         return view_ddl.read_explain_view(reader)
+    check_explained(reader)
     mode = next((mode.lower() for mode in _MODES if reader.accept(mode)), "simple")
     for word, read in _CHANGES.items():
         if reader.accept(word):

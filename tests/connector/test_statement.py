@@ -6,6 +6,7 @@ import pytest
 
 from relstate.connector.sql.create_table import CreateTable, CreateTableAs, CreateTableLike
 from relstate.connector.sql.ddl import (
+    AddColumns,
     AddConstraint,
     AllowNull,
     CommentColumn,
@@ -191,7 +192,7 @@ def test_a_statement_says_what_it_asks_for(
         ("DROP TABLE", "the table's name"),
         ("DROP TABLE 't'", "the table's name"),
         ("DROP TABLE t RESTRICTED", "'RESTRICTED'"),
-        ("SHOW LOCKS", "MATERIALIZED VIEWS, INDEXES and INTERNAL TABLES, not 'LOCKS'"),
+        ("SHOW LOGS", "MATERIALIZED VIEWS, INDEXES and INTERNAL TABLES, not 'LOGS'"),
         ("SHOW", "empty"),
         ("CREATE TABLE having (a INT PRIMARY KEY)", "write `having`"),
         ("CREATE MATERIALIZED VIEW having AS SELECT 1", "the view's name 'having' .* `having`"),
@@ -269,6 +270,35 @@ def test_what_is_not_understood_is_refused_with_the_place(text: str, reason: str
         ("INSERT INTO t REPLACE WHERE a > 1 SELECT 1", "^INSERT INTO t REPLACE WHERE: write MERGE"),
         ("DESCRIBE QUERY SELECT 1", r"^DESCRIBE QUERY 'SELECT 1': db.sql\(query\).schema"),
         ("DESC HISTORY t LIMIT x", "a number of commits"),
+        ("UPDATE t SET *", r"^UPDATE t SET \*: name the columns"),
+        ("UPDATE t SET * FROM s WHERE t.a = s.a", r"^UPDATE t SET \*: .* UPDATE SET \* sets all"),
+        (
+            "MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN UPDATE SET * EXCEPT (b)",
+            r"^UPDATE SET \* EXCEPT: name the columns",
+        ),
+        (
+            "MERGE INTO t USING s ON t.a = s.a WHEN NOT MATCHED THEN INSERT * EXCEPT (b)",
+            r"^INSERT \* EXCEPT: name the columns",
+        ),
+        ("DESCRIBE EXTENDED t AS JSON", "^DESCRIBE t AS JSON: .* relstate describe STORE t --json"),
+        ("DESC TABLE t AS JSON", "^DESCRIBE t AS JSON: "),
+        ("DESCRIBE VOLUME v", "^DESCRIBE VOLUME: a store has tables and views only"),
+        ("EXPLAIN ANALYZE SELECT 1", "^EXPLAIN ANALYZE: leave ANALYZE out"),
+        ("SHOW LOCKS t", "^SHOW LOCKS: tables are not locked"),
+        ("SHOW VOLUMES", "^SHOW VOLUMES: "),
+        ("CREATE VOLUME v", "^CREATE VOLUME: "),
+        ("ADD JAR 'x'", "^ADD JAR: spark.addArtifacts"),
+        ("LIST JARS", "^LIST: spark.addArtifacts"),
+        ("KILL QUERY 1", "^KILL: a statement ends"),
+        ("DROP TABLE t PURGE", "^DROP TABLE t PURGE: leave it out: .* VACUUM removes"),
+        ("TRUNCATE TABLE t PARTITION (a = 1)", "^TRUNCATE TABLE t PARTITION: .* DELETE FROM"),
+        ("ALTER TABLE t ALTER COLUMN a SET MASK f", "^ALTER COLUMN a SET MASK: a store has no"),
+        ("ALTER TABLE t ALTER COLUMN a DROP MASK", "^ALTER COLUMN a DROP MASK: a store has no"),
+        ("ALTER TABLE t DROP ROW FILTER", "^ALTER TABLE t DROP ROW FILTER: a store has no"),
+        ("ALTER TABLE t CHANGE a b INT", "^ALTER TABLE t CHANGE: write RENAME COLUMN"),
+        ("ALTER TABLE t ADD COLUMN c INT AFTER a", "^'c INT AFTER a': .* leave AFTER a out"),
+        ("ALTER TABLE t ADD COLUMNS (b INT, c INT FIRST)", "^'c INT FIRST': .* the last one"),
+        ("ALTER TABLE t ADD COLUMN IF NOT EXISTS c INT", "ADD COLUMN IF NOT EXISTS: leave"),
         ("COMMENT ON COLUMN k IS 'x'", r"expected \."),
     ],
 )
@@ -282,6 +312,14 @@ def test_a_table_may_be_called_as_what_is_described_elsewhere() -> None:
     """DESCRIBE of a single word names a table, and DESCRIBE TABLE also one with a column."""
     assert parse_statement("DESCRIBE database") == DescribeTable("database")
     assert parse_statement("DESCRIBE TABLE schema id") == DescribeColumn("schema", "id")
+
+
+def test_columns_may_be_called_as_positions() -> None:
+    """FIRST and AFTER are positions only after a type."""
+    names = ("first INT", "after INT", "`after` INT COMMENT 'FIRST'", "s STRUCT<first: INT>")
+    for column in names:
+        text = f"ALTER TABLE t ADD COLUMN {column}"
+        assert parse_statement(text) == AddColumns("t", column)
 
 
 def test_what_follows_the_name_of_a_dropped_column_is_not_ignored() -> None:
