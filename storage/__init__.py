@@ -70,7 +70,7 @@ from .replacement import (
     replacement_name,
 )
 from .restoring import restored_columns
-from .schema import arrow, cast, type_json, types
+from .schema import arrow, cast, ddl, type_json, types
 from .schema.properties import TableProperties
 from .schema.schema import Column, KeyColumn, TableSchema
 from .segment.key import Kind, vnodes_in
@@ -174,6 +174,7 @@ __all__ = [
     "check_replaceable",
     "check_table_name",
     "check_ttl",
+    "ddl",
     "descriptions_of",
     "document_encoding",
     "encoding_of",

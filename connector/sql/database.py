@@ -51,6 +51,7 @@ from .maintenance import maintain
 from .maintenance_run import MaintenanceRunner
 from .maintenance_statements import MaintenanceStatement
 from .query_reader import QueryReader
+from .result import Result
 from .show import ShowStatement
 from .show_run import show
 from .statement import Explain, ExplainChange, Query, parse_statement
@@ -156,21 +157,21 @@ class Database:
                 return self._explain(query, mode)
             case ExplainChange(change, mode):
                 rows = explain_rows(*self._dml.plan(change), mode)
-                return self._rows(rows, EXPLAIN_SCHEMA)
+                return self._result(Result(rows, EXPLAIN_SCHEMA))
             case dml_statement if isinstance(dml_statement, DmlStatement):
                 return self._outcome(self._dml.run(dml_statement))
             case view_statement if isinstance(view_statement, ViewStatement):
                 result = self._view_ddl.run(view_statement)
-                return self._rows(result.rows, result.schema)
+                return self._result(result)
             case show_statement if isinstance(show_statement, ShowStatement):
                 result = show(self._store, show_statement)
-                return self._rows(result.rows, result.schema)
+                return self._result(result)
             case maintenance if isinstance(maintenance, MaintenanceStatement):
                 result = self._maintenance.run(maintenance)
-                return self._rows(result.rows, result.schema)
+                return self._result(result)
             case ddl_statement:
                 result = self._ddl.run(ddl_statement)
-                return self._rows(result.rows, result.schema)
+                return self._result(result)
 
     def _check_literals(self) -> None:
         if self._spark.conf.get(_ESCAPED_LITERALS) == "true":
@@ -271,10 +272,10 @@ class Database:
 
         ``where``: a condition in SQL, as in the read option of this name: what it says about the
         key or an index is looked up. ``columns``: their names, all by default.
-        ``timestamp``: of what was committed then, in UTC unless it has a zone. OptionError where
-        both are given, TableNotFoundError, SchemaMismatchError for an unknown column,
-        UnsupportedExpressionError; EpochNotFoundError, EpochExpiredError or ViewNotPopulatedError
-        if it cannot be read.
+        ``timestamp``: of what was committed then; a text is in UTC unless it has a zone.
+        OptionError where both are given or a datetime has no zone, TableNotFoundError,
+        SchemaMismatchError for an unknown column, UnsupportedExpressionError; EpochNotFoundError,
+        EpochExpiredError or ViewNotPopulatedError if it cannot be read.
         """
         if timestamp is not None:
             if version is not None:
@@ -314,7 +315,7 @@ class Database:
 
         Columns: see `COMMIT_SCHEMA`. ``limit``: how many at most.
         """
-        return self._rows(commit_rows(self._store, table, limit), COMMIT_SCHEMA)
+        return self._result(Result(commit_rows(self._store, table, limit), COMMIT_SCHEMA))
 
     def writer(
         self,
@@ -453,14 +454,15 @@ class Database:
     def _explain(self, text: str, mode: str) -> DataFrame:
         reader = QueryReader(self._spark, self._store)
         query, frame = reader.settled_frame(reader.plan(text))
-        return self._rows(explain_rows(query, frame, mode), EXPLAIN_SCHEMA)
+        return self._result(Result(explain_rows(query, frame, mode), EXPLAIN_SCHEMA))
 
     def _outcome(self, result: DmlResult) -> DataFrame:
         """Return the row of a statement; Spark collects it without a job."""
         return self._spark.createDataFrame(result.table(), dml_run.SCHEMA)
 
-    def _rows(self, rows: list[tuple[Any, ...]], schema: str) -> DataFrame:
-        return self._spark.createDataFrame(rows, schema)
+    def _result(self, result: Result) -> DataFrame:
+        """Return the rows of a statement; Spark collects them without a job."""
+        return self._spark.createDataFrame(result.table(), result.schema)
 
 
 def _view_names(views: str | Sequence[str] | None) -> Sequence[str] | None:

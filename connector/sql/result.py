@@ -8,6 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
+from relstate.storage import arrow, ddl
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -15,6 +19,12 @@ class Result:
 
     rows: list[tuple[Any, ...]]
     schema: str
+
+    def table(self) -> pa.Table:
+        """Return the rows as Arrow, which a session takes over without a task of Spark's."""
+        columns = arrow.arrow_schema(ddl.parse_columns(self.schema))
+        rows = [dict(zip(columns.names, row, strict=True)) for row in self.rows]
+        return pa.Table.from_pylist(rows, columns)
 
 
 def epoch_result(epoch: int) -> Result:

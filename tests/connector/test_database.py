@@ -11,6 +11,7 @@ import relstate
 from relstate.connector.figures.views import refreshes, view_page
 from relstate.storage import Store
 from relstate.storage.errors import NotAStoreError, SessionError, StoreNotFoundError
+from support.spark import jobs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,6 +49,21 @@ def test_every_session_finds_the_source(spark: SparkSession, store: Store) -> No
     session = spark.newSession()
 
     assert session.read.format("RelState").option("table", "t").load(store.path).count() == 0
+
+
+def test_results_of_statements_need_no_job(spark: SparkSession, store: Store) -> None:
+    """The few rows of a statement are the driver's: times, arrays and maps as they are."""
+    db = relstate.connect(spark, store.path)
+    before = jobs(spark)
+    db.sql("CREATE TABLE t (k BIGINT, PRIMARY KEY (k)) TBLPROPERTIES ('a.b' = 'c')")
+    (detail,) = db.sql("DESCRIBE DETAIL t").collect()
+    newest, _ = db.history().collect()
+    missing = db.sql("SHOW TABLES LIKE 'x*'").collect()
+
+    assert jobs(spark) == before
+    assert (detail.primaryKey, detail.properties["a.b"]) == (["k"], "c")
+    assert newest.timestamp.timestamp() * 1e6 == pytest.approx(next(store.history()).time)
+    assert missing == []
 
 
 def test_a_refresh_leaves_its_figures(
