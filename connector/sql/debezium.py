@@ -6,7 +6,8 @@ object with ``schema`` and ``payload``, or flattened to the row. A value that is
 tombstone, by which Kafka removes a key. It follows the event of the delete, so it is left out.
 
 Promises: an event that cannot be read fails the query; none that changes a row is left out, and no
-value is read as another, but for numbers of JSON: Spark reads those with a fraction as DOUBLE.
+value is read as another, but for numbers of JSON with a fraction in columns of type STRING, which
+Spark reads as DOUBLE.
 Does not know: tables, or what is done with the changes.
 """
 
@@ -22,7 +23,7 @@ from pyspark.sql import types as s
 from relstate.connector.syntax.tokens import quoted
 from relstate.storage import errors
 
-from .debezium_messages import payload, read_messages
+from .debezium_messages import payload, read_messages, read_row
 from .debezium_placeholder import UNAVAILABLE, Placeholder
 from .debezium_sequence import error_column, sequence_column
 from .debezium_values import (
@@ -33,6 +34,7 @@ from .debezium_values import (
     checked_units,
     is_converted,
     json_schema,
+    number_schema,
     semantic_types,
 )
 
@@ -70,7 +72,7 @@ def debezium(
     Numbers become DATE, TIME and TIMESTAMP by the unit that the event's schema gives. Without a
     schema ``timestamps`` is the unit of TIME and TIMESTAMP columns: ``seconds``, ``millis``,
     ``micros`` or ``nanos``, or units by columns' names; a number of a DATE is one of days. Decimals
-    are read as text, numbers, or bytes with a schema.
+    are read as text, numbers with all their digits, or bytes with a schema.
 
     ``unavailable_value`` is the connector's property ``unavailable.value.placeholder``, which
     stands for a large value that did not change. It fails the query, except in a delete.
@@ -96,6 +98,8 @@ def debezium(
         payload(text).alias("event"),
         payload(key_text.cast("string")).alias("key"),
         f.get_json_object(text, "$.schema").alias("schema"),
+        text.alias("event_text"),
+        key_text.cast("string").alias("key_text"),
     )
     changes = rows.changes(messages, sequence_by)
     return rows.columns(changes)
@@ -131,6 +135,7 @@ class _Rows:
         row = f.from_json("json", json_schema(self.schema.fields), {"mode": "FAILFAST"})
         return read_messages(messages).select(
             row.alias("row"),
+            read_row(number_schema(self.schema.fields)).alias("numbers"),
             semantic_types(f.col("schema")).alias("types"),
             f.col("op").eqNullSafe("d").alias("is_delete"),
             (f.col("is_mongodb") & (f.col("op") == "u")).alias("is_mongodb_update"),
@@ -140,7 +145,7 @@ class _Rows:
 
     def columns(self, changes: DataFrame) -> DataFrame:
         """Return the columns of the rows, the operation and the sequence."""
-        values = Values(f.col("row"), f.col("types"), self.units)
+        values = Values(f.col("row"), f.col("numbers"), f.col("types"), self.units)
         fields_by_type: dict[s.DataType, list[s.StructField]] = {}
         for field in self.schema.fields:
             if isinstance(field.dataType, s.StringType) or is_converted(field.dataType):

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
+from pyspark.sql import types as s
 
 _TIMES = ("ts_ms", "ts_us", "ts_ns")
 _TRANSACTION = ("status", "id", "event_count")
@@ -46,10 +47,11 @@ _FLAT_NAME = "^__(source_)?"
 def read_messages(messages: DataFrame) -> DataFrame:
     """Return what is read of messages: ``event`` and ``key``, their JSON without wrappers.
 
-    Adds ``op``, the operation as Debezium names it; ``is_flat`` and ``is_mongodb``; ``source``, a
-    map of texts; ``time``, when the connector processed it; ``json``, the row, NULL if there is
-    none: of a delete the row before it, or its key. Messages that change no row are left out. The
-    values are columns, which Spark computes once for all that is made of them.
+    ``event_text`` and ``key_text`` are the messages as they came. Adds ``op``, the operation as
+    Debezium names it; ``is_flat`` and ``is_mongodb``; ``source``, a map of texts; ``time``, when
+    the connector processed it; ``json``, the row, NULL if there is none: of a delete the row before
+    it, or its key. Messages that change no row are left out. The values are columns, which Spark
+    computes once for all that is made of them.
     """
     columns = messages.columns
     header = f.coalesce(f.from_json("event", _MAP), f.create_map().cast(_MAP))
@@ -138,13 +140,36 @@ def _row() -> Column:
     return f.when(f.col("is_mongodb"), _plain_json(row)).otherwise(row)
 
 
+def read_row(row: s.StructType) -> Column:
+    """Return the row of a message as a struct, of the columns of `read_messages`.
+
+    It is read of the text as it came: within ``json`` Spark has made numbers with a fraction
+    DOUBLEs. NULL for MongoDB, and if ``row`` has no fields.
+    """
+    if not row.fields:
+        return f.lit(None).cast(row)
+    envelope = s.StructType().add("before", row).add("after", row)
+    sides = _read(f.col("event_text"), envelope)
+    deleted = f.coalesce(sides["before"], _read(f.col("key_text"), row))
+    changed = f.when(f.col("op").eqNullSafe("d"), deleted).otherwise(sides["after"])
+    flat = f.when(f.col("is_flat"), _read(f.col("event_text"), row))
+    return flat.when(~f.col("is_mongodb"), changed)
+
+
+def _read(text: Column, struct: s.StructType) -> Column:
+    wrapped = f.from_json(text, s.StructType().add("payload", struct))["payload"]
+    return f.when(_is_wrapped(text), wrapped).otherwise(f.from_json(text, struct))
+
+
+def _is_wrapped(text: Column) -> Column:
+    names = f.json_object_keys(text)
+    return (f.size(names) == 2) & f.forall(names, lambda name: name.isin(*_WRAPPER))
+
+
 def payload(text: Column) -> Column:
     """Return the JSON of a message without the wrapper of Kafka Connect, if it has one."""
-    names = f.json_object_keys(text)
-    is_wrapped = (f.size(names) == 2) & f.forall(names, lambda name: name.isin(*_WRAPPER))
-    return f.when(is_wrapped, f.coalesce(f.get_json_object(text, "$.payload"), text)).otherwise(
-        text
-    )
+    inner = f.coalesce(f.get_json_object(text, "$.payload"), text)
+    return f.when(_is_wrapped(text), inner).otherwise(text)
 
 
 def _plain_json(text: Column) -> Column:

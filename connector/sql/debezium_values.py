@@ -58,11 +58,13 @@ Units = str | Mapping[str, str]
 class Values:
     """How the values of rows are read.
 
-    ``row``: the struct that was read of the JSON by `json_schema`; ``types``: what `semantic_types`
-    returns. ``units``: those of numbers without a schema, by the names of columns in lower case.
+    ``row``: the struct that was read of the JSON by `json_schema`; ``numbers``: the one by
+    `number_schema`; ``types``: what `semantic_types` returns. ``units``: those of numbers without a
+    schema, by the names of columns in lower case.
     """
 
     row: Column
+    numbers: Column
     types: Column
     units: Mapping[str, str] = field(default_factory=dict)
 
@@ -70,8 +72,12 @@ class Values:
         """Return a value as it was read, and what is needed to convert it, as a struct."""
         unit = self.units.get(column.name.lower())
         factor = None if unit is None else _UNITS[unit]
+        number: Column = f.lit(None)
+        if isinstance(column.dataType, s.DecimalType):
+            number = _number_text(self.numbers.getField(column.name))
         return f.struct(
             f.lit(column.name).alias("column"),
+            number.cast("string").alias("number"),
             self.row.getField(column.name).alias("value"),
             self.types[column.name].alias("type"),
             f.lit(factor).cast("bigint").alias("factor"),
@@ -144,7 +150,9 @@ class Conversion:
         """Return a DECIMAL of text, of a number, or of bytes; NULL for what is not one."""
         value, semantic_type = cell["value"], cell["type"]["name"]
         is_bytes = f.coalesce(semantic_type.isin(_DECIMAL, _VARIABLE_DECIMAL), f.lit(False))
+        is_bytes &= cell["number"].isNull()
         text = f.when(is_bytes, self._decimal_text(cell)).otherwise(value)
+        text = f.coalesce(cell["number"], text)
         return text.try_cast(self.data_type)
 
     def _decimal_text(self, cell: Column) -> Column:
@@ -206,6 +214,18 @@ def json_schema(columns: Sequence[s.StructField]) -> s.StructType:
             for c in columns
         ]
     )
+
+
+def number_schema(columns: Sequence[s.StructField]) -> s.StructType:
+    """Return the types as which the numbers of DECIMAL columns are read from the JSON of a row."""
+    decimals = [column for column in columns if isinstance(column.dataType, s.DecimalType)]
+    return s.StructType([s.StructField(column.name, s.VariantType()) for column in decimals])
+
+
+def _number_text(value: Column) -> Column:
+    """Return a number as text; NULL for what is none, or is written with an exponent."""
+    is_number = f.schema_of_variant(value).rlike("^(BIGINT|DECIMAL)")
+    return f.when(is_number, f.variant_get(value, "$", "string"))
 
 
 def semantic_types(schema: Column) -> Column:

@@ -271,6 +271,26 @@ def test_numbers_are_read_in_the_unit_of_their_schema(spark: SparkSession) -> No
     assert [row["x"] for row in rows] == [Decimal("12.30"), Decimal("12.30"), None]
 
 
+def test_numbers_keep_all_their_digits(spark: SparkSession) -> None:
+    """A DECIMAL of a number is no DOUBLE's, in every kind of message, before, after and in keys."""
+    row = '{"id": 1, "d": 12345678901234567890.12}'
+    source = '"source": {"lsn": 1}'
+    plain = f'{{"before": null, "after": {row}, "op": "c", {source}}}'
+    typed = json.loads(with_schema({}, d="org.apache.kafka.connect.data.Decimal"))["schema"]
+    messages = [
+        ("{}", plain),
+        ("{}", f'{{"schema": null, "payload": {plain}}}'),
+        ("{}", f'{{"schema": {json.dumps(typed)}, "payload": {plain}}}'),
+        ("{}", f'{{"before": {row}, "after": null, "op": "d", {source}}}'),
+        (row, f'{{"before": null, "after": null, "op": "d", {source}}}'),
+        ("{}", row[:-1] + ', "__op": "c", "__lsn": 1}'),
+    ]
+    frame = spark.createDataFrame(messages, "key STRING, value STRING").coalesce(1)
+    rows = relstate.debezium(frame, "id INT, d DECIMAL(38,2)", key="key").collect()
+
+    assert [row["d"] for row in rows] == [Decimal("12345678901234567890.12")] * len(messages)
+
+
 @pytest.mark.parametrize(
     ("data_type", "value", "name", "text"),
     [
