@@ -22,6 +22,7 @@ from .index.tableindex import IndexSource, TableIndex
 from .log.sequenced_segment import SequencedSegment
 from .log.state import StoreState
 from .log.table_definition import TableDefinition
+from .notebook import html_table
 from .predicate.predicate import Predicate
 from .schema.arrow import arrow_schema
 from .schema.schema import name_list
@@ -66,6 +67,18 @@ class ReadPlan:
             f"ReadPlan({self.definition.name!r} of {self.path!r} at epoch {self.epoch}: {columns}, "
             f"{len(self.segments)} files)"
         )
+
+    def _repr_html_(self) -> str:
+        """Return what is read, as notebooks show it."""
+        names = (column.name for column in self.definition.schema.visible_columns)
+        rows: list[tuple[str, object]] = [
+            ("epoch", self.epoch),
+            ("columns", ", ".join(names if self.columns is None else self.columns)),
+            ("condition on", "none" if self.where is None else ", ".join(self.where.columns)),
+            ("files", len(self.segments)),
+            ("stored bytes", self.stored_bytes),
+        ]
+        return html_table(f"read of {self.definition.name}", ("what", "value"), rows)
 
     @classmethod
     def of(

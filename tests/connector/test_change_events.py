@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from relstate.connector.failure import unwrap_errors
-from relstate.storage import Store
+from relstate.connector.options import feed_options
+from relstate.connector.source.change_events import feed_schema_of
+from relstate.storage import Store, TableSchema
 from relstate.storage.errors import OptionError, SchemaMismatchError
+from relstate.storage.schema.ddl import parse_columns
 from support.spark import load
 
 if TYPE_CHECKING:
@@ -47,6 +50,30 @@ def things(db: Database) -> str:
     db.sql("DELETE FROM things WHERE id IN (2, 4)")
     db.sql("INSERT INTO things (id, day) VALUES (4, DATE'3121-05-27'), (7, DATE'0001-01-01')")
     return "things"
+
+
+# What Spark's Kafka sink takes, by its guide: any of these columns, and always a value.
+KAFKA_COLUMNS = {
+    "topic": ["string"],
+    "key": ["string", "binary"],
+    "value": ["string", "binary"],
+    "headers": ["array<struct<key:string,value:binary>>"],
+    "partition": ["int"],
+}
+
+
+@pytest.mark.parametrize("change_format", ["debezium", "json"])
+def test_messages_have_the_columns_of_sparks_kafka_sink(change_format: str) -> None:
+    """Nothing has to be converted or left out before ``format("kafka")``."""
+    texts = {"path": "/s", "table": "t", "startingVersion": "1", "changeFormat": change_format}
+    table = TableSchema.build(parse_columns("id INT, name STRING"), ["id"])
+    schema = feed_schema_of(feed_options(texts), table)
+
+    assert schema is not None
+    assert [field.name for field in schema.fields] == ["key", "value"]
+    for field in schema.fields:
+        assert field.dataType.simpleString() in KAFKA_COLUMNS[field.name]
+    assert schema["value"].nullable, "a tombstone has no value"
 
 
 def changes(spark: SparkSession, store: Store, table: str, **options: Any) -> DataFrame:

@@ -45,4 +45,5 @@ def test_views_and_plans_show_what_matters(store: Store) -> None:
 
     assert view.definition.query in view._repr_html_()
     assert repr(view).startswith(f"CatalogView(view {view.view_id}, reflects epoch ")
+    assert "<td>v</td>" in plan._repr_html_()
     assert repr(plan) == f"ReadPlan('t' of {store.path!r} at epoch {store.epoch}: v, 0 files)"
