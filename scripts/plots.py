@@ -1,15 +1,19 @@
 """Draw figures of the benchmarks as SVG for the documents.
 
-usage: plots.py RESULT.json... FOLDER
+usage: plots.py RESULT.json|PAGE.md... FOLDER
 
 The results are what `make bench ARGS="--json FILE"` writes; of a workload that is in several of
 them, the last counts. FOLDER gets `bench-ratios.svg`, how every figure compares with its baseline,
 and, if `view-epochs` was measured, `bench-epochs.svg`, the time of a refresh over the epochs.
+
+Of a page, docs/benchmarks.md, FOLDER gets `bench-throughput.svg`: the rows of its first table in
+which relstate and the baseline each have one rate. So the plot shows what the page says.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -45,8 +49,24 @@ class Ratio:
     value: float
 
 
-def main(results: Sequence[Path], folder: Path) -> None:
-    """Draw what is in the results."""
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """Rows a second of relstate and of a baseline, which has a name."""
+
+    label: str
+    ours: float
+    baseline: float
+    name: str
+
+
+def main(sources: Sequence[Path], folder: Path) -> None:
+    """Draw what is in results and pages."""
+    results = [source for source in sources if source.suffix != ".md"]
+    for page in (source for source in sources if source.suffix == ".md"):
+        rates = list(throughputs(page.read_text("utf-8")))
+        _write(folder / "bench-throughput.svg", throughput_plot(rates))
+    if not results:
+        return
     figures = {
         (figure["workload"], figure["case"]): figure
         for result in results
@@ -71,6 +91,57 @@ def ratios(figures: Iterable[dict[str, Any]]) -> Iterator[Ratio]:
         found = figure["found"]
         label = f"{figure['workload']}: {figure['case']}"
         yield Ratio(label, found if figure["comparison"] == "of its rate" else 1 / found)
+
+
+def throughputs(page: str) -> Iterator[Throughput]:
+    """Yield the rows of the first table of a page that have one rate on each side."""
+    table = page[page.index("\n| ") :].partition("\n\n")[0]
+    for line in table.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if len(cells) != 4:
+            continue
+        ours, baseline = _RATE.fullmatch(cells[1]), _RATE.fullmatch(cells[2])
+        if ours is not None and baseline is not None:
+            label, name = (_NOTES.sub("", text) for text in (cells[0], baseline["name"]))
+            yield Throughput(label.lstrip("| "), _rate(ours), _rate(baseline), name)
+
+
+_RATE = re.compile(r"(?:(?P<name>.*): )?(?P<number>[\d.,]+) (?P<unit>[KM]) (?:rows|keys)/s")
+_NOTES = re.compile(r" \(.*?\)|`")
+
+
+def _rate(match: re.Match[str]) -> float:
+    return float(match["number"].replace(",", "")) * {"K": 1e3, "M": 1e6}[match["unit"]]
+
+
+def throughput_plot(listed: Sequence[Throughput]) -> str:
+    """Return two bars for each workload, on a scale of powers of ten."""
+    rates = [rate for row in listed for rate in (row.ours, row.baseline)]
+    low, high = floor(log10(min(rates))), ceil(log10(max(rates)))
+    scale = (_WIDTH - _LABELS - _RIGHT) / (high - low)
+    pair, height = 46, _TOP + 46 * len(listed) + 10
+    parts = [_text(_LABELS - 36, 28, "rows a second:", "end")]
+    for power in range(low, high + 1):
+        x = round(_LABELS + (power - low) * scale, 1)
+        parts.append(f'<line class="grid" x1="{x}" x2="{x}" y1="36" y2="{height - 8}"/>')
+        parts.append(_text(x, 28, _rows(10.0**power), "middle"))
+    for row, workload in enumerate(listed):
+        top = _TOP + row * pair
+        for y, kind, label, text, value in (
+            (top, "better", workload.label, "", workload.ours),
+            (top + 18, "first", workload.name, "soft", workload.baseline),
+        ):
+            width = max(round((log10(value) - low) * scale, 1), 1.5)
+            parts.append(_text(_LABELS - 12, y + 13, _short(label), "end", text))
+            parts.append(
+                f'<rect class="{kind}" x="{_LABELS}" y="{y}" width="{width}" height="16" rx="2"/>'
+            )
+            parts.append(_text(_LABELS + width + 6, y + 13, _rows(value), "start"))
+    return _svg(height, "Rows a second of relstate and of its baselines, which are grey", parts)
+
+
+def _rows(value: float) -> str:
+    return f"{value / 1e6:.3g} M" if value >= 1e6 else f"{value / 1e3:.3g} K"
 
 
 def ratio_plot(listed: Sequence[Ratio]) -> str:
