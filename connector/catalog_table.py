@@ -8,7 +8,7 @@ A write must not use them. For ``INSERT INTO b SELECT * FROM a`` between two suc
 passes the metadata of ``a``, so the rows would be written to the table they came from. Writes name
 path and table themselves, and are refused otherwise.
 
-Does not know: which options there are.
+Does not know: which options there are, except which may be credentials.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import NoReturn
 
 from pyspark.sql.types import StructField, StructType
 
+from relstate.connector.options import is_secret_option
 from relstate.storage import errors
 
 METADATA_KEY = "relstate"
@@ -42,7 +43,17 @@ def definition_options(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def with_options(schema: StructType, options: Mapping[str, str]) -> StructType:
-    """Return ``schema`` with options that `stored_options` returns."""
+    """Return ``schema`` with options that `stored_options` returns.
+
+    OptionError for credentials: the catalog shows the schema, and files that Spark writes have it.
+    """
+    secrets = [name for name in options if is_secret_option(name)]
+    if secrets:
+        raise errors.OptionError(
+            f"a table of Spark's catalog keeps its options where others can read them: leave out "
+            f"{', '.join(map(repr, secrets))}, and give credentials by roles of the machines or by "
+            "the environment's variables"
+        )
     first, *rest = schema.fields
     metadata = {**(first.metadata or {}), METADATA_KEY: dict(options)}
     carrier = StructField(first.name, first.dataType, first.nullable, metadata)

@@ -11,7 +11,8 @@
     write    path table patch opColumn clustered ttl ttlColumn mergeSchema txnAppId txnVersion
     stream   path table patch opColumn clustered ttl ttlColumn mergeSchema txnAppId
 
-Any of them takes options ``storage.<name>`` of the object store that the path is in.
+Any of them takes options ``storage.<name>`` or ``storage.secret.<name>`` of the object store that
+the path is in.
 ``feed`` is a batch read of a change feed, ``follow`` a streaming read of one.
 
 Promises: one error reports all problems of a set of options, by the names of the documentation; an
@@ -27,7 +28,14 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import Any, TypeAlias
 
-from relstate.storage import DEDUPLICATIONS, Location, errors, location_of, parse_instant
+from relstate.storage import (
+    DEDUPLICATIONS,
+    Location,
+    errors,
+    location_of,
+    may_be_secret,
+    parse_instant,
+)
 
 from .duration import positive_seconds
 from .option_values import (
@@ -51,8 +59,9 @@ FOLLOWS_LATEST = "followsLatest"
 PARTIAL_AGGREGATE = "partialAggregate"
 ROW_LIMIT = "rowLimit"
 EXPIRY_PATHS = "expiryPaths"
-# Options of the object store that the path is in have this prefix.
-_STORAGE = "storage."
+# Options of the object store that the path is in have this prefix, and credentials may have this.
+# Spark shows the options of some plans, but not the values of those with ``secret`` in their names.
+_STORAGE, _SECRET = "storage.", "secret."
 
 _Check: TypeAlias = Callable[[Mapping[str, Any]], str | None]
 
@@ -154,15 +163,25 @@ class WriteOptions:
 def storage_options(path: str) -> dict[str, str]:
     """Return the options with which Spark opens the object store that a store's path is in."""
     values = path.storage_options if isinstance(path, Location) else {}
-    return {f"{_STORAGE}{name}": value for name, value in values.items()}
+    return {
+        f"{_STORAGE}{_SECRET if may_be_secret(name) else ''}{name}": value
+        for name, value in values.items()
+    }
 
 
 def location(options: Mapping[str, str]) -> Location:
     """Return the location of the store that checked options name."""
-    values = {
-        key[len(_STORAGE) :]: value for key, value in options.items() if is_storage_option(key)
-    }
+    values = {_storage_name(key): value for key, value in options.items() if is_storage_option(key)}
     return location_of(options["path"], values or None)
+
+
+def _storage_name(key: str) -> str:
+    return key.lower().removeprefix(_STORAGE).removeprefix(_SECRET)
+
+
+def is_secret_option(key: str) -> bool:
+    """Return whether an option of a read or write may be a credential."""
+    return is_storage_option(key) and may_be_secret(_storage_name(key))
 
 
 def is_storage_option(key: str) -> bool:
@@ -309,7 +328,9 @@ def _parse_options(
         try:
             values[name] = parsers[name](text)
         except ValueError as error:
-            problems.append(f"option {name!r} is {text!r}: {error}")
+            # A path may have credentials, which its error does not repeat.
+            given = "" if name == "path" else f" is {text!r}"
+            problems.append(f"option {name!r}{given}: {error}")
     if "path" in values:
         values["path"] = location({**options, "path": values["path"]})
     present = {names.get(key.lower()) for key in options}

@@ -8,6 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import CaseInsensitiveDict
+
+from relstate.connector.options import is_storage_option, storage_options
+from relstate.storage import Location
 
 _PREFIX = "spark.hadoop.fs.s3a."
 _NAMES = {
@@ -18,29 +22,70 @@ _NAMES = {
 }
 
 
+_OTHERS = ("endpoint", "connection.ssl.enabled", "path.style.access")
+
+
+def s3a_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return those of a session's settings that `with_s3a_settings` reads."""
+    return {
+        name: value
+        for name, value in settings.items()
+        if name.startswith(_PREFIX) and name.endswith((*_NAMES, *_OTHERS))
+    }
+
+
+def with_s3a_settings(options: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of a read or write, with those of the store by S3A's settings."""
+    completed: dict[str, str] = CaseInsensitiveDict(options)
+    path = options.get("path", "")
+    if not any(map(is_storage_option, options)) and _is_on_s3(path):
+        completed.update(storage_options(Location(path, _options_of(settings, path))))
+    return completed
+
+
 def s3a_options(
     spark: SparkSession, path: str, storage_options: Mapping[str, str] | None
 ) -> Mapping[str, str] | None:
     """Return the options of the store at ``path``: those given, else those of S3A's settings."""
-    if storage_options is not None or not str(path).lower().startswith(("s3:", "s3a:")):
+    if storage_options is not None or not _is_on_s3(path):
         return storage_options
+    settings = {
+        name: value for name in _names(path) if (value := spark.conf.get(name, None)) is not None
+    }
+    return _options_of(settings, path) or None
+
+
+def _is_on_s3(path: str) -> bool:
+    return str(path).lower().startswith(("s3:", "s3a:"))
+
+
+def _prefixes(path: str) -> list[str]:
+    """Return the prefixes of settings: that of the path's bucket before that of all."""
     bucket = str(path).split("/")[2:3]
-    prefixes = [*(f"{_PREFIX}bucket.{name}." for name in bucket), _PREFIX]
-    settings = {name: _setting(spark, prefixes, name) for name in _NAMES}
-    options = {_NAMES[name]: value for name, value in settings.items() if value}
-    endpoint = _setting(spark, prefixes, "endpoint")
-    has_tls = _setting(spark, prefixes, "connection.ssl.enabled") != "false"
+    return [*(f"{_PREFIX}bucket.{name}." for name in bucket), _PREFIX]
+
+
+def _names(path: str) -> list[str]:
+    return [prefix + name for prefix in _prefixes(path) for name in (*_NAMES, *_OTHERS)]
+
+
+def _options_of(settings: Mapping[str, str], path: str) -> dict[str, str]:
+    """Return the options of the store at ``path`` by settings of S3A."""
+    prefixes = _prefixes(path)
+    values = {name: _setting(settings, prefixes, name) for name in (*_NAMES, *_OTHERS)}
+    options = {option: value for name, option in _NAMES.items() if (value := values[name])}
+    endpoint = values["endpoint"]
     if endpoint:
-        scheme = "https" if has_tls else "http"
+        scheme = "http" if values["connection.ssl.enabled"] == "false" else "https"
         options["endpoint"] = endpoint if "://" in endpoint else f"{scheme}://{endpoint}"
         if options["endpoint"].startswith("http://"):
             options["allow_http"] = "true"
-    if _setting(spark, prefixes, "path.style.access") == "false":
+    if values["path.style.access"] == "false":
         options["virtual_hosted_style_request"] = "true"
-    return options or None
+    return options
 
 
-def _setting(spark: SparkSession, prefixes: Sequence[str], name: str) -> str | None:
+def _setting(settings: Mapping[str, str], prefixes: Sequence[str], name: str) -> str | None:
     """Return a setting of S3A, that of the bucket before that of all."""
-    values = (spark.conf.get(prefix + name, None) for prefix in prefixes)
+    values = (settings.get(prefix + name) for prefix in prefixes)
     return next((value for value in values if value is not None), None)

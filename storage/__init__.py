@@ -36,7 +36,7 @@ from .feed.planning import DEDUPLICATIONS
 from .index.layout import IndexDescription
 from .instant import iso_time, moment_of, parse_instant
 from .limited_plan import MOST_SORTED_ROWS, LimitedPlan, RowLimit, SortColumn
-from .location import Location, location_of
+from .location import Location, location_of, may_be_secret
 from .log.entry import Entry, Transaction
 from .log.names import RESERVED_PREFIX, check_table_name
 from .log.proposal import NewProgress, NewTable, NewView, Proposal, Reads
@@ -187,6 +187,7 @@ __all__ = [
     "iso_time",
     "keep_failure",
     "location_of",
+    "may_be_secret",
     "measure_name",
     "moment_of",
     "moments",

@@ -34,6 +34,8 @@ _OBJECT_URI = re.compile(
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+(?=:)|[A-Za-z0-9+.-]+(?=://)):")
 # What a URI may have of credentials: before an @, which a secret's own / may precede, and after ?.
 _CREDENTIALS = re.compile(r"(?<=://).*@|[?#].*", re.DOTALL)
+# Names of options whose values are credentials, or may contain them.
+_SECRET = re.compile(r"(access|account|customer|master|sas)_?key|secret|token|proxy")
 _LOCAL_FILE = re.compile(r"(?i:file):(?://(?i:localhost)?)?(/(?:[^/].*)?)", re.DOTALL)
 
 
@@ -95,6 +97,11 @@ def location_of(
         )
     prefix = "".join(f"/{name}" for name in names)
     return Location(f"{_OBJECT_SCHEMES[uri[1].lower()]}://{uri[2]}{prefix}", options)
+
+
+def may_be_secret(name: str) -> bool:
+    """Return whether an option of an object store may be a credential, by its name."""
+    return _SECRET.search(name.lower()) is not None
 
 
 def _check_bucket(scheme: str, bucket: str) -> None:

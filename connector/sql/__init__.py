@@ -9,10 +9,18 @@ debezium_sequence (changes from other databases); view_run and check_views (view
 and maintenance.
 """
 
+from relstate.connector.source.s3a_source import use_s3a_settings
 from relstate.connector.views.listener import ViewStreamListener
 from relstate.connector.views.stream import ViewStream
 
 from .database import Database, connect
 from .debezium import debezium
 
-__all__ = ["Database", "ViewStream", "ViewStreamListener", "connect", "debezium"]
+__all__ = [
+    "Database",
+    "ViewStream",
+    "ViewStreamListener",
+    "connect",
+    "debezium",
+    "use_s3a_settings",
+]

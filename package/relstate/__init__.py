@@ -17,7 +17,14 @@ lookups never loads Spark, and Spark, which imports this to list its data source
 import typing
 
 if typing.TYPE_CHECKING:
-    from relstate.connector.sql import Database, ViewStream, ViewStreamListener, connect, debezium
+    from relstate.connector.sql import (
+        Database,
+        ViewStream,
+        ViewStreamListener,
+        connect,
+        debezium,
+        use_s3a_settings,
+    )
     from relstate.storage import Row, Store
     from relstate.storage.errors import *  # noqa: F403
 
@@ -42,6 +49,7 @@ else:
         "ViewStreamListener": "relstate.connector.sql",
         "connect": "relstate.connector.sql",
         "debezium": "relstate.connector.sql",
+        "use_s3a_settings": "relstate.connector.sql",
     }
     _ERRORS = "relstate.storage.errors"
 

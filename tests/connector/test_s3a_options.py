@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from relstate.connector.s3a_options import s3a_options
+from relstate.connector.s3a_options import s3a_options, with_s3a_settings
 
 
 def session(**settings: str) -> Any:
@@ -57,3 +57,22 @@ def test_what_is_given_and_what_is_elsewhere_is_left_alone() -> None:
     assert s3a_options(spark, "s3://bucket/shop", {"region": "x"}) == {"region": "x"}
     assert s3a_options(spark, "/data/shop", None) is None
     assert s3a_options(session(), "s3://bucket/shop", None) is None
+
+
+def test_options_of_a_read_are_completed_by_settings_of_its_bucket() -> None:
+    """Only on S3, and only where the read has no options of a store."""
+    prefix = "spark.hadoop.fs.s3a."
+    settings = {f"{prefix}access.key": "a", f"{prefix}bucket.shop.secret.key": "b"}
+    options = {"path": "s3a://shop/x", "table": "t"}
+
+    assert with_s3a_settings(options, settings) == {
+        **options,
+        "storage.secret.access_key_id": "a",
+        "storage.secret.secret_access_key": "b",
+    }
+    for untouched in (
+        {"path": "/data/shop", "table": "t"},
+        {"table": "t"},
+        {"path": "s3://shop/x", "storage.region": "r"},
+    ):
+        assert with_s3a_settings(untouched, settings) == untouched
