@@ -58,6 +58,8 @@ _INTERVAL_UNITS = frozenset(
 )  # fmt: skip
 IS_NOT = "is_not"
 """Marks, in the ``meta`` of a NOT, that it is written as ``x IS NOT y``."""
+SUFFIX = "suffix"
+"""Marks, in the ``meta`` of a cast, that it is a number with this suffix, as ``1.5D``."""
 
 
 class _Parser(SparkParser):
@@ -86,6 +88,14 @@ class _Parser(SparkParser):
         for kind, parse in SparkParser.RANGE_PARSERS.items()
         if kind is not TokenType.FOR
     }
+
+    def build_cast(self, strict: bool, **kwargs: Any) -> Any:
+        """Return a cast; mark that of a number with a suffix, whose tokens are one in the text."""
+        kind = self._prev
+        cast = super().build_cast(strict, **kwargs)
+        if self._index > 1 and self._tokens[self._index - 2].start == kind.start:
+            cast.meta[SUFFIX] = kind.text.upper()
+        return cast
 
     def _parse_join_parts(self) -> Any:
         """Parse what stands before JOIN: in Spark, ASOF stands after the side and the kind."""
@@ -184,6 +194,11 @@ class _Generator(SparkGenerator):
         for kind, write in SparkGenerator.TRANSFORMS.items()
         if kind not in (exp.Select, exp.From, exp.Pivot)
     } | {exp.Slice: _variant_path_sql}
+
+    def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
+        """Return the text of a cast; a number with a suffix is what Spark takes for a literal."""
+        suffix = expression.meta.get(SUFFIX)
+        return f"{expression.name}{suffix}" if suffix else super().cast_sql(expression, safe_prefix)
 
     def join_sql(self, expression: exp.Join, join_op: str | None = None) -> str:
         """Return the text of a join, ASOF after its side and its kind."""

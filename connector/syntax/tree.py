@@ -101,6 +101,20 @@ def whole_number(tree: Tree) -> int | None:
     return int(tree.this) if isinstance(tree, exp.Literal) and tree.is_int else None
 
 
+def number_text(tree: Tree) -> str | None:
+    """Return the digits of a number, which may have a suffix, as ``1.5D``; None for other trees."""
+    tree = without_parentheses(tree)
+    if syntax.SUFFIX in tree.meta:
+        return tree.name
+    return tree.name if isinstance(tree, exp.Literal) and tree.is_number else None
+
+
+def whole_constant(tree: Tree) -> int | None:
+    """Return the value of a whole number, which may have a suffix, as ``5L``; None for others."""
+    text = number_text(tree)
+    return int(text) if text is not None and text.isdecimal() else None
+
+
 def conjuncts(condition: Tree) -> Iterator[Tree]:
     """Yield the conditions all of which must hold, in their order."""
     return _operands(condition, exp.And)

@@ -6,7 +6,7 @@ import pytest
 from sqlglot import exp
 
 from relstate.storage.errors import UnsupportedExpressionError
-from relstate.storage.syntax import parse_condition
+from relstate.storage.syntax import parse_condition, text_of
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,19 @@ def test_a_string_is_what_spark_reads(text: str, expected: str) -> None:
     assert literal is not None
     assert literal.is_string
     assert literal.this == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["0D", "1.5D", "2BD", "1E3BD", "3F", "4L", "-5S", "-128Y", "CAST(4L AS INT)"]
+)
+def test_a_number_with_a_suffix_is_written_as_it_was_read(text: str) -> None:
+    """Spark takes it for a literal, as it does not take a cast, in a copy of the tree too."""
+    assert text_of(parse_condition(f"a = {text}").copy()) == f"a = {text}"
+
+
+def test_a_cast_of_a_number_stays_a_cast() -> None:
+    """``4 :: BIGINT`` has the tokens of ``4L``, and is none."""
+    assert text_of(parse_condition("a = 4 :: BIGINT")) == "a = CAST(4 AS BIGINT)"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,14 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from relstate.connector.syntax.tree import Tree, as_operand, column, parse_expression, text_of
+from relstate.connector.syntax.tree import (
+    Tree,
+    as_operand,
+    column,
+    number_text,
+    parse_expression,
+    text_of,
+)
 from relstate.storage import types
 
 from ..plan.aggregate import Aggregate, Call, Function
@@ -41,9 +48,10 @@ def is_approximate_count(builder: Builder, node: Node, call: Tree) -> bool:
     if not isinstance(function, exp.Anonymous) or name_of(function) != _NAME:
         return False
     value, *rest = AggregateCall.of(call).call.expressions
-    if rest and not (len(rest) == 1 and isinstance(rest[0], exp.Literal) and rest[0].is_number):
+    number = number_text(rest[0]) if len(rest) == 1 else None if rest else _DEVIATION
+    if number is None:
         return False
-    deviation = float(rest[0].this if rest else _DEVIATION)
+    deviation = float(number)
     if not 0 < deviation <= _MOST_DEVIATION or _precision(deviation) > _MOST_BITS:
         return False
     return is_keyable(builder.analysis.types_of(node.fields, [text_of(value)])[0])
@@ -55,7 +63,7 @@ def plan_approximate_count(
     """Return (rows with the estimate of each group, the field of the estimate)."""
     parts = AggregateCall.of(call)
     value, *rest = parts.call.expressions
-    deviation = text_of(rest[0]) if rest else _DEVIATION
+    deviation = (number_text(rest[0]) if rest else None) or _DEVIATION
     if parts.filter is not None:
         text = (
             f"CASE WHEN {text_of(as_operand(parts.filter))} THEN {text_of(as_operand(value))} END"
@@ -85,7 +93,7 @@ def _with_rank(builder: Builder, node: Node, name: str, bits: int) -> tuple[Node
     """Return rows with (the register of a value, the position of the first 1 and the value)."""
     value = types.quoted(name)
     hashed = f"xxhash64({value})"
-    rest = f"shiftleft({hashed}, {bits}) | {1 << (bits - 1)}L"
+    rest = f"shiftleft({hashed}, {bits}) | CAST({1 << (bits - 1)} AS BIGINT)"
     register = f"shiftrightunsigned({hashed}, {64 - bits})"
     rank = f"named_struct('position', 65 - length(bin({rest})), 'value', {value})"
     expressions = [

@@ -19,6 +19,7 @@ from relstate.connector.syntax.tree import (
     columns_of,
     comparable_text,
     field_of,
+    number_text,
     parse_expression,
     substituted,
     text_of,
@@ -52,6 +53,7 @@ from .expressions import VARIANCE_FUNCTIONS, unsupported_error
 from .recompute import plan_group_recompute
 from .year_months import with_months
 
+_ZERO = cast_text("0", types.BigInt())
 _NUMBERS = (*types.NUMBERS, types.Void)
 _INTEGERS = (types.TinyInt, types.SmallInt, types.Int, types.BigInt)
 _TYPES: dict[Function, tuple[type[types.DataType], ...]] = {
@@ -322,7 +324,8 @@ def _parse_argument(
         return _combine_arguments(arguments, is_distinct)
     if isinstance(value, exp.Star) and not is_distinct:
         return None
-    if function is Function.COUNT and isinstance(value, exp.Literal | exp.Boolean):
+    is_literal = isinstance(value, exp.Literal | exp.Boolean) or number_text(value) is not None
+    if function is Function.COUNT and is_literal:
         # A constant is never NULL: every row counts; one value is counted once.
         return exp.Literal.number(1) if is_distinct else None
     if function in VARIANCE_FUNCTIONS:
@@ -361,7 +364,7 @@ def _defaults(aggregate: Node, subquery: Tree) -> dict[str, str]:
     """
     if isinstance(aggregate, Aggregate):
         counts = (call for call in aggregate.calls if call.function is Function.COUNT)
-        return {call.output.name: "0L" for call in counts}
+        return {call.output.name: _ZERO for call in counts}
     if isinstance(aggregate, Join):
         estimates = aggregate.right.children[0]
         return _defaults(aggregate.left, subquery) | _defaults(estimates, subquery)
@@ -376,7 +379,7 @@ def _defaults(aggregate: Node, subquery: Tree) -> dict[str, str]:
                 subquery,
             )
         if name in ZERO_WITHOUT_ROWS:
-            defaults[call.output.name] = "0L"
+            defaults[call.output.name] = _ZERO
         elif name in EMPTY_WITHOUT_ROWS:
             defaults[call.output.name] = cast_text("array()", call.output.type)
     return defaults

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from relstate.connector.syntax.tree import Tree, is_column, whole_number, without_parentheses
+from relstate.connector.syntax.tree import Tree, is_column, whole_constant, without_parentheses
 
 from ..plan.node import Node
 from ..plan.stateless import Filter, Project
@@ -49,7 +49,7 @@ def _allowed_positions(condition: Tree) -> tuple[str, int, int] | None:
     """Return (field, first position, last position) that a condition allows, counted from 1."""
     condition = without_parentheses(condition)
     if isinstance(condition, exp.Between):
-        low, high = whole_number(condition.args["low"]), whole_number(condition.args["high"])
+        low, high = whole_constant(condition.args["low"]), whole_constant(condition.args["high"])
         if is_column(condition.this) and low is not None and high is not None:
             return condition.this.name, low, high
         return None
@@ -58,7 +58,7 @@ def _allowed_positions(condition: Tree) -> tuple[str, int, int] | None:
         return None
     if is_column(without_parentheses(right)):
         operator, left, right = _FLIPPED[operator], right, left
-    number = whole_number(right)
+    number = whole_constant(right)
     if number is None or not is_column(without_parentheses(left)):
         return None
     ranges: dict[type[Tree], tuple[int, int]] = {

@@ -150,13 +150,14 @@ def _plan_call(builder: Builder, node: Node, call: Tree, scope: Scope) -> tuple[
     node, (micros,) = builder.compute(node, [parse_expression(number)], ["micros"])
     micros = types.quoted(micros)
     node = builder.filter(node, [parse_expression(f"{micros} IS NOT NULL")])
-    start = f"{micros} - pmod({micros} - {durations.start}L, {durations.slide}L)"
+    slide = f"CAST({durations.slide} AS BIGINT)"
+    start = f"{micros} - pmod({micros} - CAST({durations.start} AS BIGINT), {slide})"
     if durations.count > 1:
         node, index = _repeated(builder, node, durations.count)
-        start = f"{start} - {types.quoted(index)} * {durations.slide}L"
-        condition = f"{micros} < {start} + {durations.duration}L"
+        start = f"{start} - {types.quoted(index)} * {slide}"
+        condition = f"{micros} < {start} + CAST({durations.duration} AS BIGINT)"
         node = builder.filter(node, [parse_expression(condition)])
-    bounds = (start, f"{start} + {durations.duration}L")
+    bounds = (start, f"{start} + CAST({durations.duration} AS BIGINT)")
     first, last = (
         f"timestampadd(MICROSECOND, {bound}, {_EPOCH})"
         if is_local

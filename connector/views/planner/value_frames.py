@@ -20,8 +20,10 @@ from sqlglot import exp
 from relstate.connector.syntax.tree import (
     Tree,
     cast_text,
+    number_text,
     parse_expression,
     text_of,
+    whole_constant,
     whole_number,
 )
 from relstate.storage import types
@@ -109,7 +111,7 @@ def bound_text(
         case types.Decimal():
             return _decimal_bound(value, data_type, end, is_less)
         case types.Float() | types.Double():
-            number = _number(end.offset)
+            number = number_text(end.offset)
             return None if number is None else _sum(value, cast_text(number, data_type), is_less)
         case types.Date():
             return _date_bound(value, end, is_less)
@@ -125,16 +127,10 @@ def _sum(value: str, offset: str, is_less: bool) -> str:
     return f"{value} {'-' if is_less else '+'} {offset}"
 
 
-def _number(tree: Tree) -> str | None:
-    """Return the text of a literal number."""
-    is_number = isinstance(tree, exp.Literal) and not tree.is_string
-    return str(tree.this) if is_number else None
-
-
 def _whole_bound(
     value: str, data_type: types.DataType, end: OffsetTree, is_less: bool
 ) -> str | None:
-    number = whole_number(end.offset)
+    number = whole_constant(end.offset)
     limit = 1 << (_BITS[type(data_type)] - 1)
     if number is None or number >= limit:
         return None
@@ -149,7 +145,7 @@ def _whole_bound(
 def _decimal_bound(
     value: str, data_type: types.Decimal, end: OffsetTree, is_less: bool
 ) -> str | None:
-    number = _number(end.offset)
+    number = number_text(end.offset)
     if number is None or data_type.precision > _MOST_DIGITS:
         return None
     total = _sum(value, cast_text(number, data_type), is_less)

@@ -143,6 +143,25 @@ def test_joins_after_commas_rows_as_groups_and_mixed_windows_follow_their_rows(
     assert all(report.ok for report in db.check_views())
 
 
+def test_numbers_with_a_suffix_are_constants(db: Database) -> None:
+    """``1L`` and ``0.1D`` do where Spark asks for a literal, and for executors that read one."""
+    views = {
+        "counted": "SELECT count(1L) AS c, approx_count_distinct(v, 0.1D) AS a FROM t",
+        "ranked": "SELECT k FROM t QUALIFY row_number() OVER (PARTITION BY g ORDER BY k) <= 1L",
+        "near": "SELECT k, sum(v) OVER (PARTITION BY g ORDER BY v RANGE 2L PRECEDING) s FROM t",
+        "part": "SELECT percentile(v, 0.5D) FILTER (WHERE v NOT IN (4L)) AS p FROM t",
+    }
+    put(db.store, "t", (1, "a", 4), (2, "a", 5), (3, "b", 5))
+    for name, query in views.items():
+        db.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+    (plan,) = db.sql("EXPLAIN MATERIALIZED VIEW near").first()
+    assert "recompute" not in plan
+    put(db.store, "t", (1, "b", 4), (4, "a", 8))
+    db.refresh()
+    for name, query in views.items():
+        assert_view_is(db, name, query)
+
+
 def test_constants_are_inserted_once_however_many_parts_a_backfill_has(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
