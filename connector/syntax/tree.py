@@ -175,12 +175,12 @@ def with_fields(tree: Tree, names: Mapping[str, str]) -> Tree:
 
 def field_of(node: Tree, names: Mapping[str, str]) -> Tree | None:
     """Return the field that stands for a part of an expression; None if none does."""
-    name = None if isinstance(node, _NO_VALUES) else names.get(comparable_text(node))
+    name = None if isinstance(node, NO_VALUES) else names.get(comparable_text(node))
     return None if name is None else column(name)
 
 
-# Their text is that of what they contain, and they are not values.
-_NO_VALUES = exp.Identifier, exp.Literal, exp.Ordered, exp.Var, exp.DataType, exp.Alias
+NO_VALUES = exp.Identifier, exp.Literal, exp.Ordered, exp.Var, exp.DataType, exp.Alias
+"""Parts of expressions that no field stands for: names, and what has the text of its content."""
 
 
 def comparable_text(tree: Tree) -> str:

@@ -292,7 +292,7 @@ def _with_is_not(tree: Tree) -> Tree:
 
 
 def _without_true_conditions(tree: Tree) -> Tree | None:
-    """Return a query whose outer joins have no ON TRUE; None if none of them has it.
+    """Return a query whose outer and LATERAL joins have no ON TRUE; None if none has it.
 
     sqlglot reads one where the text has no ON, and Spark takes both for different plans.
     """
@@ -300,7 +300,9 @@ def _without_true_conditions(tree: Tree) -> Tree | None:
     joins = [
         join
         for join in copied.find_all(exp.Join)
-        if join.side and isinstance(join.args.get("on"), exp.Boolean) and join.args["on"].this
+        if (join.side or isinstance(join.this, exp.Lateral))
+        and isinstance(join.args.get("on"), exp.Boolean)
+        and join.args["on"].this
     ]
     for join in joins:
         join.set("on", None)

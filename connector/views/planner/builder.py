@@ -333,6 +333,11 @@ def is_keyable(data_type: types.DataType) -> bool:
     return _orderless_part(data_type) is None
 
 
+def is_map_key(data_type: types.DataType) -> bool:
+    """Return whether a type is a map whose entries can be in the key of a state table."""
+    return isinstance(data_type, types.Map) and is_keyable(data_type.value)
+
+
 def _orderless_part(data_type: types.DataType) -> types.DataType | None:
     """Return the part of a type, or itself, that no key can have; None if there is none."""
     match data_type:

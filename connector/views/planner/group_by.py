@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from relstate.connector.syntax.tree import (
+    NO_VALUES,
     Tree,
     as_operand,
     cast_text,
     column,
     columns_of,
     comparable_text,
-    field_of,
     number_text,
     parse_expression,
     substituted,
@@ -34,7 +34,7 @@ from ..plan.node import Names, Node
 from ..plan.recompute import GroupRecompute
 from ..plan.stateless import Output, Project
 from .approximate_counts import is_approximate_count, join_groups, plan_approximate_count
-from .builder import Builder, check_keyable, field_title, has_subquery_call
+from .builder import Builder, check_keyable, field_title, has_subquery_call, is_map_key
 from .calls import (
     EMPTY_WITHOUT_ROWS,
     ZERO_WITHOUT_ROWS,
@@ -53,6 +53,8 @@ from .expressions import VARIANCE_FUNCTIONS, unsupported_error
 from .recompute import plan_group_recompute
 from .year_months import with_months
 
+# Expressions that Spark may take for another, as 1 + a for a + 1 and a struct for a row (a, b).
+_IN_OTHER_WORDS = exp.Binary, exp.Func, exp.Tuple
 _ZERO = cast_text("0", types.BigInt())
 _NUMBERS = (*types.NUMBERS, types.Void)
 _INTEGERS = (types.TinyInt, types.SmallInt, types.Int, types.BigInt)
@@ -89,16 +91,32 @@ def plan_aggregate(
     calls = {comparable_text(call): call for tree in expressions for call in _find_calls(tree)}
     aggregate, groups, results = _plan_calls(builder, node, group, list(calls.values()))
     values = dict(zip(calls, results, strict=True))
-    keys = {comparable_text(tree): name for tree, name in zip(group, groups, strict=True)}
+    keys = {comparable_text(tree): key for tree, key in zip(group, groups, strict=True)}
 
     def value_of(part: Tree) -> Tree | None:
-        key = field_of(part, keys)
-        is_value = key is None and is_aggregate(part)
-        return values.get(comparable_text(part)) if is_value else key
+        if isinstance(part, NO_VALUES):
+            return None
+        text = comparable_text(part)
+        key = keys.get(text)
+        return key if key is not None or not is_aggregate(part) else values.get(text)
 
-    output_expressions = [substituted(tree, value_of) for tree in expressions]
-    check_grouped(output_expressions, aggregate)
-    return aggregate, output_expressions
+    def value_in_other_words(part: Tree) -> Tree | None:
+        value = value_of(part)
+        if value is None and isinstance(part, _IN_OTHER_WORDS) and columns_of(part):
+            same = (key for tree, key in pairs if builder.is_same(node, tree, part))
+            return next(same, None)
+        return value
+
+    pairs = list(zip(group, groups, strict=True))
+    outputs = [substituted(tree, value_of) for tree in expressions]
+    outputs = [
+        output
+        if columns_of(output) <= set(aggregate.names)
+        else substituted(tree, value_in_other_words)
+        for tree, output in zip(expressions, outputs, strict=True)
+    ]
+    check_grouped(outputs, aggregate)
+    return aggregate, outputs
 
 
 def check_grouped(expressions: Sequence[Tree], aggregate: Node) -> None:
@@ -116,8 +134,8 @@ def check_grouped(expressions: Sequence[Tree], aggregate: Node) -> None:
 
 def _plan_calls(
     builder: Builder, node: Node, group: Sequence[Tree], calls: Sequence[Tree]
-) -> tuple[Node, Names, list[Tree]]:
-    """Return (the aggregate, the fields of the group, each call's value over its fields)."""
+) -> tuple[Node, list[Tree], list[Tree]]:
+    """Return (the aggregate, the values of the group over its fields, those of the calls)."""
     if any(map(has_subquery_call, calls)):
         node, calls = builder.attach_values(node, calls)
     counts = [call for call in calls if is_approximate_count(builder, node, call)]
@@ -131,7 +149,7 @@ def _plan_calls(
         for part in _find_calls(tree)
     }
     parsed_calls = _parse_calls(builder, node, maintained_calls, ambiguous_calls)
-    node, groups = _compute_groups(builder, node, group)
+    node, groups, group_values = _compute_groups(builder, node, group)
     if parsed_calls is not None:
         node, output_calls = _compute_calls(builder, node, parsed_calls)
     distinct_groups = tuple(dict.fromkeys(groups))
@@ -142,7 +160,7 @@ def _plan_calls(
         recompute, results = plan_group_recompute(
             builder, node, distinct_groups, calls, is_global=not group
         )
-        return recompute, groups, list(map(column, results))
+        return recompute, group_values, list(map(column, results))
     # Equal calls (count(1), count(*)) are computed once.
     operator: Node = Aggregate(
         node, distinct_groups, tuple(dict.fromkeys(output_calls)), is_global=not group
@@ -169,7 +187,7 @@ def _plan_calls(
                 list(zip(distinct_groups, distinct_groups, strict=True)),
             )
         )
-    return operator, groups, [values[comparable_text(call)] for call in calls]
+    return operator, group_values, [values[comparable_text(call)] for call in calls]
 
 
 def _with_maintained(builder: Builder, node: Node, calls: Sequence[Tree]) -> list[Tree]:
@@ -201,11 +219,26 @@ def plan_distinct(node: Node, fields: Sequence[str]) -> Node:
 
 def _compute_groups(
     builder: Builder, node: Node, group: Sequence[Tree]
-) -> tuple[Node, tuple[str, ...]]:
-    node, groups = builder.compute(node, group, [field_title(tree) for tree in group])
+) -> tuple[Node, Names, list[Tree]]:
+    """Return (an operator with the keys of a group, their fields, the values of the group).
+
+    The key of a map is its entries in the order of their keys; the value is a map in that order, as
+    that of Spark.
+    """
+    node, names = builder.compute(node, group, [field_title(tree) for tree in group])
+    maps = [name for name in dict.fromkeys(names) if is_map_key(node.type_of(name))]
+    sorted_entries = [
+        parse_expression(f"array_sort(map_entries({types.quoted(name)}))") for name in maps
+    ]
+    node, entries = builder.compute(node, sorted_entries, maps)
+    keys = dict(zip(maps, entries, strict=True))
+    values: dict[str, Tree] = {name: column(name) for name in names}
+    for name, key in keys.items():
+        values[name] = parse_expression(f"map_from_entries({types.quoted(key)})")
+    groups = tuple(keys.get(name, name) for name in names)
     for name in groups:
         check_keyable(node.type_of(name), "GROUP BY")
-    return node, groups
+    return node, groups, [values[name] for name in names]
 
 
 def _compute_calls(

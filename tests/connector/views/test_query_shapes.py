@@ -123,6 +123,7 @@ def test_joins_after_commas_rows_as_groups_and_mixed_windows_follow_their_rows(
     views = {
         "after_comma": "SELECT t.k, u.i, o.k AS o FROM t, u RIGHT JOIN t AS o "
         "ON t.g = o.g AND u.n > t.v",
+        "elements": "SELECT k, e FROM t JOIN LATERAL explode(array(v, k)) AS q(e)",
         "by_rows": "SELECT (g, v) AS p, count(*) AS c FROM t GROUP BY (g, v)",
         "with_nulls": "SELECT g, array_size(collect_list(v) RESPECT NULLS) AS c FROM t GROUP BY g",
         "mixed": "SELECT k, rank() OVER (PARTITION BY g ORDER BY v) AS r, ntile(2) OVER "
@@ -157,6 +158,27 @@ def test_numbers_with_a_suffix_are_constants(db: Database) -> None:
     (plan,) = db.sql("EXPLAIN MATERIALIZED VIEW near").first()
     assert "recompute" not in plan
     put(db.store, "t", (1, "b", 4), (4, "a", 8))
+    db.refresh()
+    for name, query in views.items():
+        assert_view_is(db, name, query)
+
+
+def test_maps_and_expressions_in_other_words_are_groups(db: Database) -> None:
+    """A map is a group whatever the order of its entries; 1 + v is the group v + 1."""
+    entries = "map(g, v, 'z', k % 2)"
+    views = {
+        "maps": f"SELECT {entries} AS m, count(*) AS c FROM t GROUP BY m",
+        "keys": "SELECT map_keys(m) AS l, m['z'] AS z, sum(k) AS s FROM (SELECT k, "
+        f"if(v > 4, map('z', 1, g, v), {entries}) AS m FROM t) GROUP BY m",
+        "swapped": "SELECT (1 + v) * 2 AS a, count(*) AS c FROM t GROUP BY v + 1",
+        "parts": "SELECT named_struct('g', g, 'v', v) AS p, count(*) AS c FROM t GROUP BY (g, v)",
+    }
+    put(db.store, "t", (1, "a", 4), (3, "a", 4), (5, "a", 5), (2, "b", None))
+    for name, query in views.items():
+        db.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+        assert_view_is(db, name, query)
+    put(db.store, "t", (3, "a", 5), (4, "b", None), (5, "b", 4))
+    db.sql("DELETE FROM t WHERE k = 1")
     db.refresh()
     for name, query in views.items():
         assert_view_is(db, name, query)
