@@ -56,6 +56,7 @@ _INTERVAL_UNITS = frozenset(
         "NANOSECOND",
     }
 )  # fmt: skip
+_JOIN_PARTS = ("method", "side", "kind", "on", "using")
 IS_NOT = "is_not"
 """Marks, in the ``meta`` of a NOT, that it is written as ``x IS NOT y``."""
 SUFFIX = "suffix"
@@ -66,6 +67,8 @@ class _Parser(SparkParser):
     """Spark's, with few functions; a comma in FROM binds weaker than JOIN."""
 
     JOINS_HAVE_EQUAL_PRECEDENCE = False
+    # Spark takes a join without ON and one ON TRUE for different plans.
+    ADD_JOIN_ON_TRUE = False
     COLON_IS_VARIANT_EXTRACT = True
     FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {
         **{name: SparkParser.FUNCTIONS[name] for name in _FUNCTIONS},
@@ -96,6 +99,14 @@ class _Parser(SparkParser):
         if self._index > 1 and self._tokens[self._index - 2].start == kind.start:
             cast.meta[SUFFIX] = kind.text.upper()
         return cast
+
+    def _parse_join(self, *args: Any, **kwargs: Any) -> exp.Join | None:
+        """Parse a join; JOIN alone is an INNER JOIN: without a kind it would be a comma."""
+        is_comma = self._match(TokenType.COMMA, advance=False)
+        join = super()._parse_join(*args, **kwargs)
+        if join is not None and not is_comma and not any(join.args.get(p) for p in _JOIN_PARTS):
+            join.set("kind", "INNER")
+        return join
 
     def _parse_join_parts(self) -> Any:
         """Parse what stands before JOIN: in Spark, ASOF stands after the side and the kind."""

@@ -79,11 +79,7 @@ class Analysis:
         rewritten, at_one_time = text_of(_with_is_not(query.tree)), query_at(query, 0)
         # Spark puts the time of the optimization in for the present one: both at the same time.
         compared = self._query(at_one_time) if at_one_time is not query else original
-        unconditional = _without_true_conditions(query.tree)
-        is_equivalent = self._is_equivalent(compared, rewritten) or (
-            unconditional is not None and self._is_equivalent(compared, text_of(unconditional))
-        )
-        if not is_equivalent:
+        if not self._is_equivalent(compared, rewritten):
             _check_constant_maps(query.tree)
             _optimize(compared)
             raise errors.UnsupportedStatementError(
@@ -95,7 +91,7 @@ class Analysis:
             raise errors.UnsupportedStatementError(
                 f"{excerpt(query.text)} is not deterministic: a view must follow from its rows"
             )
-        if _has_subquery_in_on(query.tree):
+        if _has_correlated_join(query.tree):
             _optimize(original)
         return fields_of(original.schema)
 
@@ -257,9 +253,13 @@ def as_nullable(data_type: types.DataType) -> types.DataType:
     return data_type
 
 
-def _has_subquery_in_on(tree: Tree) -> bool:
-    conditions = (join.args.get("on") for join in tree.find_all(exp.Join))
-    return any(on is not None and on.find(exp.Query) is not None for on in conditions)
+def _has_correlated_join(tree: Tree) -> bool:
+    """Return whether a join is LATERAL or has a subquery in its ON."""
+    joins = list(tree.find_all(exp.Join))
+    conditions = (join.args.get("on") for join in joins)
+    return any(isinstance(join.this, exp.Lateral) for join in joins) or any(
+        on is not None and on.find(exp.Query) is not None for on in conditions
+    )
 
 
 def _optimize(frame: Any) -> None:
@@ -289,24 +289,6 @@ def _with_is_not(tree: Tree) -> Tree:
         return exp.Is(this=_with_is_not(inner.this), expression=value)
 
     return substituted(tree, replacement)
-
-
-def _without_true_conditions(tree: Tree) -> Tree | None:
-    """Return a query whose outer and LATERAL joins have no ON TRUE; None if none has it.
-
-    sqlglot reads one where the text has no ON, and Spark takes both for different plans.
-    """
-    copied = _with_is_not(tree).copy()
-    joins = [
-        join
-        for join in copied.find_all(exp.Join)
-        if (join.side or isinstance(join.this, exp.Lateral))
-        and isinstance(join.args.get("on"), exp.Boolean)
-        and join.args["on"].this
-    ]
-    for join in joins:
-        join.set("on", None)
-    return copied if joins else None
 
 
 def _optimizer_rule(package: Any, name: str) -> Any:

@@ -25,7 +25,13 @@ from .builder import Builder, Item, Relation, has_subquery_call
 from .constants import one_row, plan_range, plan_values
 from .context import Context, PlanQuery, visible_common_tables
 from .expressions import function_name, unsupported_error
-from .generators import is_generator, named_columns, plan_generator, usual_names
+from .generators import (
+    is_generator,
+    is_outer_generator,
+    named_columns,
+    plan_generator,
+    usual_names,
+)
 from .join_chain import JoinChain, JoinStep, resolve_all
 from .outer_domain import join_domain_inputs
 from .pivot import plan_pivot
@@ -366,6 +372,21 @@ def _check_lateral_join(join: Tree) -> None:
         raise unsupported_error(
             "this LATERAL join", "write JOIN LATERAL or LEFT JOIN LATERAL", join
         )
+    if side and join.args.get("on") is None and _makes_rows_alone(join.this):
+        raise unsupported_error(
+            "LEFT JOIN LATERAL of a function that returns rows, without ON",
+            "Spark 4.3 leaves out rows for which it returns none; write ON TRUE or its name with "
+            "_outer to keep them, or JOIN LATERAL",
+            join,
+        )
+
+
+def _makes_rows_alone(lateral: Tree) -> bool:
+    """Return whether a LATERAL input is a function that may return no rows, and reads no table."""
+    calls = (call for call in lateral.find_all(exp.Anonymous) if is_generator(call))
+    return any(not is_outer_generator(call) for call in calls) and not any(
+        isinstance(table.this, exp.Identifier) for table in lateral.find_all(exp.Table)
+    )
 
 
 def has_join_condition(lateral: Tree) -> bool:

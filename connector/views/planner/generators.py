@@ -45,6 +45,11 @@ def is_generator(tree: Tree) -> bool:
     return str(function_name(tree)).removesuffix(_OUTER) in _NAMES
 
 
+def is_outer_generator(call: Tree) -> bool:
+    """Return whether a call returns one row where it has none, as ``explode_outer`` does."""
+    return str(function_name(call)).endswith(_OUTER)
+
+
 def usual_names(call: Tree) -> tuple[str, ...] | None:
     """Return the names that the columns of a call may have; None if its argument decides."""
     name = str(function_name(call)).removesuffix(_OUTER)
@@ -84,7 +89,7 @@ def plan_generator(
         types.Field(builder.namer.unique_name(title), data_type)
         for title, data_type in zip(titles, data_types, strict=True)
     )
-    keeps_empty = is_outer or name.endswith(_OUTER)
+    keeps_empty = is_outer or is_outer_generator(call)
     made: Node = Generate(node, parsed.function, parsed.arguments, node.names, outputs, keeps_empty)
     if parsed.is_struct:
         return _compute_parts(builder, made, outputs[-1])

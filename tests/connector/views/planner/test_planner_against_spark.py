@@ -49,7 +49,7 @@ SELECT * EXCEPT (arr, m, st) FROM t x WHERE X.ID > 3 AND x.St.A > 4
 SELECT id, g = 'a' AND x > 1 OR NOT (x IS NULL) AS f FROM t WHERE (g = 'a' OR g = 'b') AND x <= 4
 SELECT id FROM t WHERE '{x}' = g OR x = 3
 SELECT id, y > 1D a, x IN (SELECT k FROM u) b FROM t WHERE y > 20D OR EXISTS (SELECT 1 FROM u WHERE u.k = t.id)
-SELECT id, q, v FROM t LEFT JOIN LATERAL explode(m) AS l(q, v)
+SELECT id, q, v FROM t LEFT JOIN LATERAL explode_outer(m) AS l(q, v)
 SELECT g, count(*) AS n, sum(x) AS s, avg(y) FROM t GROUP BY g
 SELECT count(*), sum(x), max(g) FROM t
 SELECT count(*) c, max(x) FROM t WHERE x > 100

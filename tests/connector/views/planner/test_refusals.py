@@ -69,6 +69,7 @@ REFUSED = {
     "SELECT id FROM t TABLESAMPLE (10 PERCENT)": "TABLESAMPLE",
     "SELECT id FROM t VERSION AS OF 3": "VERSION AS OF",
     "SELECT m, count(*) FROM t GROUP BY ROLLUP (m)": "write array_sort(map_entries(m))",
+    "SELECT id FROM t LEFT JOIN LATERAL explode(arr) AS l(q)": "write ON TRUE or its name with _outer",
     "SELECT max(g COLLATE UTF8_LCASE) FROM t": "in max",
     "SELECT count(*) FROM t GROUP BY array(g COLLATE UTF8_LCASE)": "write what they have in common",
     "SELECT id FROM t ORDER BY g COLLATE UNICODE LIMIT 2": "name COLLATE UTF8_BINARY",
