@@ -83,6 +83,7 @@ from .table.document.change import Change, check_action
 from .table.document.documentencoding import DocumentEncoding
 from .table.document.target import Target
 from .table.encoding import document_encoding, encoding_of
+from .table.generation import generation_of
 from .table.header import NEVER
 from .table.record import Row
 from .table.rowid import no_key_error
@@ -181,6 +182,7 @@ __all__ = [
     "environment_of",
     "feed_fields",
     "figures",
+    "generation_of",
     "group_name",
     "html_table",
     "is_wider",

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from .errors import SchemaError
 from .expression.check_expression import CheckExpression
+from .generated_columns import check_not_generated, check_ungenerating
 from .log.table_definition import TableDefinition
 from .schema import types as t
 from .schema.arrow import arrow_schema
@@ -107,6 +108,7 @@ def with_column_widened(
     """
     schema = definition.schema
     column = _own_column(schema, name)
+    check_not_generated(column, "have another type")
     _check_not_version(definition, column, "widened")
     _check_unconstrained(definition, column, "widened")
     if column.id in {key.column_id for key in schema.primary_key}:
@@ -248,6 +250,7 @@ def with_default(definition: TableDefinition, name: str, expression: str | None)
 
     schema = definition.schema
     column = _own_column(schema, name)
+    check_not_generated(column, "have a DEFAULT")
     default = None if expression is None else read_default(expression, column, schema)
     if default is not None and column in schema.key_columns:
         raise SchemaError(
@@ -310,6 +313,11 @@ def with_encoding(definition: TableDefinition, encoding: EncodingName) -> TableD
             f"table {definition.name!r} has constraints, which document tables do not have: drop "
             "them"
         )
+    if definition.schema.generated_columns and encoding == "document":
+        raise SchemaError(
+            f"table {definition.name!r} has generated columns, which document tables do not have: "
+            "drop them"
+        )
     properties = definition.properties.with_encoding(encoding)
     properties.check([key.column_id for key in definition.schema.primary_key])
     return replace(definition, properties=properties)
@@ -371,6 +379,7 @@ def _evolved(
 
 
 def _check_unconstrained(definition: TableDefinition, column: Column, action: str) -> None:
+    check_ungenerating(definition, column, action)
     for constraint in definition.constraints:
         if column.id in constraint.columns:
             raise SchemaError(

@@ -24,6 +24,7 @@ from .errors import (
     TableExistsError,
     TableNotFoundError,
 )
+from .generated_columns import with_generated
 from .index.layout import check_indexes_remain, new_index
 from .log.names import check_table_name
 from .log.proposal import AlteredTable, NewTable
@@ -259,6 +260,7 @@ def new_table(
     user_properties: Mapping[str, str | None] | None = None,
     constraints: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
+    generated: Mapping[str, str] | None = None,
 ) -> NewTable:
     """Return a table to be created: see `Store.create_table`.
 
@@ -286,6 +288,8 @@ def new_table(
     definition = table.definition(table_id=1, epoch=1)
     for column, default in (defaults or {}).items():
         definition = with_default(definition, column, default)
+    for column, expression in (generated or {}).items():
+        definition = with_generated(definition, column, expression)
     for constraint, expression in (constraints or {}).items():
         definition = with_constraint(definition, constraint, expression)
     return replace(table, schema=definition.schema, constraints=definition.constraints)

@@ -260,7 +260,7 @@ class UniqueViolationError(DataError):
 
 
 class CheckViolationError(DataError):
-    """A row makes a CHECK constraint of its table false."""
+    """A row makes a CHECK constraint false, or a generated column would have another value."""
 
 
 class ViewFailedError(DataError):

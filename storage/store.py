@@ -204,6 +204,7 @@ class Store:
         user_properties: Mapping[str, str | None] | None = None,
         constraints: Mapping[str, str] | None = None,
         defaults: Mapping[str, str] | None = None,
+        generated: Mapping[str, str] | None = None,
         nullable_key: bool = False,
         encoding: EncodingName = "row",
         packed: bool = True,
@@ -224,6 +225,9 @@ class Store:
         ``sets`` (names of columns): see `TableProperties`.
         ``constraints``: CHECK constraints by their names: see `add_constraint`.
         ``defaults``: DEFAULT values by the names of their columns: see `set_default`.
+        ``generated``: expressions by the names of the columns that are computed by them in every
+        row, SQL over other columns; times without a zone are in UTC. A row that is written without
+        the column gets its value, one with another value is refused (CheckViolationError).
         ``nullable_key``: key columns that are not declared NOT NULL may be NULL; NULL is one value
         of the key. Otherwise key columns are NOT NULL.
         ``or_replace``: an empty table takes the place of the one of this name, with its rows and
@@ -246,6 +250,7 @@ class Store:
             user_properties=user_properties,
             constraints=constraints,
             defaults=defaults,
+            generated=generated,
             nullable_key=nullable_key,
             encoding=encoding,
             packed=packed,

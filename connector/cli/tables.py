@@ -131,7 +131,7 @@ def _show_description(description: TableDescription) -> None:
         f"schema version {description.schema_version}"
     )
     show_text("")
-    headings = ["column", "type", "nullable", "primary key", "order", "distribution key"]
+    headings = ["column", "type", "nullable", "primary key", "order", "distribution key", "value"]
     show_table(
         [Heading(text) for text in headings],
         [
@@ -142,6 +142,7 @@ def _show_description(description: TableDescription) -> None:
                 column.primary_key_place or "",
                 column.primary_key_order or "",
                 column.distribution_key_place or "",
+                column.value_clause,
             )
             for column in description.columns
         ],

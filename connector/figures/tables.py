@@ -30,7 +30,10 @@ MOST_ENTRIES = 4_000_000
 
 @dataclass(frozen=True, slots=True)
 class ColumnDescription:
-    """A column; ``type`` is Spark's DDL. Positions in keys count from 1; None: not in the key."""
+    """A column; ``type`` is Spark's DDL. Positions in keys count from 1; None: not in the key.
+
+    ``default`` and ``generated``: the expressions of its value, as written.
+    """
 
     name: str
     type: str
@@ -38,6 +41,15 @@ class ColumnDescription:
     primary_key_place: int | None
     primary_key_order: str | None
     distribution_key_place: int | None
+    default: str | None
+    generated: str | None
+
+    @property
+    def value_clause(self) -> str:
+        """Return the clause that says what value rows have that are written without the column."""
+        if self.generated is not None:
+            return f"GENERATED ALWAYS AS ({self.generated})"
+        return "" if self.default is None else f"DEFAULT {self.default}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +131,8 @@ def _columns(definition: TableDefinition) -> Iterator[ColumnDescription]:
             position,
             order,
             positions.get(column.id),
+            None if column.default is None else column.default.expression,
+            None if column.generated is None else column.generated.expression,
         )
 
 

@@ -32,11 +32,15 @@ from relstate.storage import (
     encoding_of,
     environment_of,
     errors,
+    generation_of,
 )
 
 OPERATION = "__relstate_operation"
 OLD_VERSION = "__relstate_version_"
 """How the names of the columns begin with the values of version columns that a row has."""
+COMPUTED = "__relstate_computed_"
+"""How the names of the columns begin, before the id of a generated column, with whether a row lacks
+its value, which the task computes then."""
 REPORT_SCHEMA = "report STRING NOT NULL"
 
 
@@ -106,9 +110,26 @@ class DmlTask:
                 ttls = None
                 if self.ttl is not None:
                     ttls = pa.repeat(pa.scalar(self.ttl, pa.int64()), batch.num_rows)
-                writer.write(_rows(batch), self._kinds(operations), ttls)
+                rows = self._with_computed(batch, _rows(batch), operations)
+                writer.write(rows, self._kinds(operations), ttls)
             segments = writer.finish()
         return TaskReport(started, segments, counts=_row_counts(counts))
+
+    def _with_computed(
+        self, batch: pa.RecordBatch, rows: pa.RecordBatch, operations: NDArray[np.uint8]
+    ) -> pa.RecordBatch:
+        """Return rows with the generated values that only some of them lack."""
+        definition = self.target.definition
+        names = {f"{COMPUTED}{column.id}": column.name for column in definition.schema.columns}
+        flagged = [name for name in batch.schema.names if name in names]
+        generation = generation_of(definition) if flagged else None
+        if generation is None:
+            return rows
+        has_row = ~np.isin(operations, _REMOVING)
+        for name in flagged:
+            flags = has_row & batch.column(name).to_numpy(zero_copy_only=False)
+            rows = generation.with_computed(rows, names[name], flags)
+        return rows
 
     def _kinds(self, operations: NDArray[np.uint8]) -> NDArray[np.uint8]:
         upsert = UPSERTS[self.target.definition.properties.merge]
@@ -250,6 +271,6 @@ def _rows(batch: pa.RecordBatch) -> pa.RecordBatch:
     names = [
         name
         for name in batch.schema.names
-        if name != OPERATION and not name.startswith(OLD_VERSION)
+        if name != OPERATION and not name.startswith((OLD_VERSION, COMPUTED))
     ]
     return batch.select(names)

@@ -2,6 +2,7 @@
 
 Promises: after `with_defaults` a statement means the same without the word. An INSERT that leaves
 columns out is written without them: the writer gives them their defaults, as at every other door.
+The DEFAULT of a generated column is the value that the writer computes, so it is left out too.
 Does not know: how a statement is run.
 """
 
@@ -13,7 +14,7 @@ from dataclasses import replace
 from relstate.connector.syntax.parameters import literal
 from relstate.storage import Column, TableDefinition, arrow, errors, types
 
-from .default_words import with_values
+from .default_words import default_places, with_values
 from .dml import Action, Assignment, Change, Clause, Insert, Merge, Place, Update
 from .dml_query import named_columns
 
@@ -24,11 +25,16 @@ def with_defaults(statement: Change, definition: TableDefinition) -> Change:
     """Return a statement with the defaults of columns in the place of the word DEFAULT.
 
     SchemaMismatchError for an unknown column; UnsupportedStatementError for a DEFAULT in an INSERT
-    whose column is not known, and for a default of type TIME in an UPDATE or a MERGE.
+    whose column is not known, or is generated and given in other rows, and for a default of type
+    TIME in an UPDATE or a MERGE.
     """
     match statement:
         case Insert():
-            return replace(statement, query=_inserted_query(statement, definition))
+            return replace(
+                statement,
+                query=_inserted_query(statement, definition),
+                computed=_computed_columns(statement, definition),
+            )
         case Update():
             return replace(statement, assignments=_assigned(statement.assignments, definition))
         case Merge():
@@ -84,11 +90,13 @@ def _clause(clause: Clause, definition: TableDefinition) -> Clause:
 def _assigned(
     assignments: Sequence[Assignment], definition: TableDefinition
 ) -> tuple[Assignment, ...]:
+    generated = {column.name.lower() for column in definition.schema.generated_columns}
     return tuple(
         replace(assignment, expression=_default_of(assignment, definition))
         if assignment.expression.upper() == _DEFAULT
         else assignment
         for assignment in assignments
+        if assignment.expression.upper() != _DEFAULT or assignment.column.lower() not in generated
     )
 
 
@@ -113,3 +121,25 @@ def _inserted_query(statement: Insert, definition: TableDefinition) -> str:
         return default_text(columns[place]) if place < len(columns) else "NULL"
 
     return with_values(statement.query, value_at)
+
+
+def _computed_columns(statement: Insert, definition: TableDefinition) -> tuple[str, ...]:
+    """Return the generated columns that are DEFAULT in all rows of the query of an INSERT."""
+    schema = definition.schema
+    if statement.by_name or not schema.generated_columns:
+        return ()
+    names = statement.columns
+    columns = schema.visible_columns if names is None else named_columns(definition, names)
+    rows = default_places(statement.query)
+    computed = []
+    for place, column in enumerate(columns):
+        count = sum(place in row for row in rows)
+        if column.generated is None or not count:
+            continue
+        if count < len(rows):
+            raise errors.UnsupportedStatementError(
+                f"the generated column {column.name!r} is DEFAULT in some rows and given in "
+                "others: leave it out of the statement, and it is computed in all"
+            )
+        computed.append(column.name)
+    return tuple(computed)

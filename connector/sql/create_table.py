@@ -1,7 +1,8 @@
 """The statements that create tables, as values.
 
     CREATE [OR REPLACE] TABLE [IF NOT EXISTS] t
-        (column type [NOT NULL] [DEFAULT constant] [COMMENT 'text'] [CHECK (condition)], …
+        (column type [NOT NULL] [DEFAULT constant | GENERATED ALWAYS AS (expression)]
+            [COMMENT 'text'] [CHECK (condition)], …
             [, PRIMARY KEY (a, b DESC NULLS LAST)] [, [CONSTRAINT c] CHECK (condition)])
         [USING relstate] [COMMENT 'text']
         [TBLPROPERTIES ('merge' = 'partial', 'version_column' = 'c', 'ttl' = '7 days', …)]
@@ -26,6 +27,7 @@ from relstate.connector.syntax.tokens import TokenReader, excerpt
 from relstate.storage import errors
 
 from .ddl import default_position, read_descriptions, read_new_name
+from .generated_clause import read_generated
 
 QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
 
@@ -34,7 +36,7 @@ QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
 class CreateTable:
     """``columns``: DDL as written.
 
-    Keys, constraints and defaults are as `Store.create_table` takes them.
+    Keys, constraints, defaults and generated columns are as `Store.create_table` takes them.
     """
 
     name: str
@@ -46,6 +48,7 @@ class CreateTable:
     or_replace: bool = False
     constraints: dict[str, str] = field(default_factory=dict)
     defaults: dict[str, str] = field(default_factory=dict)
+    generated: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +99,6 @@ _REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
     (("DEEP", "CLONE"), _COPY),
     (("CLONE",), _COPY),
 )
-_GENERATED = (
-    "its values would have to be computed by every writer, also without Spark: compute the column "
-    "in the query that is inserted, or in a materialized view"
-)
-_IDENTITY = (
-    "writers do not wait for each other, so there are no consecutive numbers: a table without a "
-    "primary key has unique ascending ids in its hidden column _row_id, and uuid() is a key"
-)
 _CONSTRAINTS = ("UNIQUE", "FOREIGN", "FOREIGN KEY", "PRIMARY KEY")
 _Check: TypeAlias = tuple[str | None, str]
 
@@ -113,13 +108,14 @@ class _Columns:
     """What is in the parentheses of CREATE TABLE.
 
     ``definitions``: of columns, as written without what is in the other fields. ``keys``: the
-    primary keys. ``defaults``: by the names of their columns.
+    primary keys. ``defaults`` and ``generated``: by the names of their columns.
     """
 
     definitions: list[str] = field(default_factory=list)
     keys: list[_Key] = field(default_factory=list)
     checks: list[_Check] = field(default_factory=list)
     defaults: dict[str, str] = field(default_factory=dict)
+    generated: dict[str, str] = field(default_factory=dict)
 
 
 def read_create_table(reader: TokenReader) -> Creation:
@@ -180,6 +176,7 @@ def _read_create(reader: TokenReader, *, or_replace: bool) -> Creation:
         or_replace,
         _named_checks(columns.checks),
         columns.defaults,
+        columns.generated,
     )
 
 
@@ -242,11 +239,20 @@ def _read_columns(reader: TokenReader) -> _Columns:
         if any(token.token_type is TokenType.PRIMARY_KEY for token in item):
             item = _without_key(item)
             columns.keys.append(((reader.source(item[:1]),), None))
+        computed = read_generated(reader, item)
+        if computed is not None:
+            columns.generated[_name_of(reader, item)] = computed.expression
+            columns.definitions.append(computed.definition)
+            continue
         definition, default = _without_default(reader, item)
         columns.definitions.append(definition)
         if default is not None:
-            columns.defaults[TokenReader(reader.text, item).part("a column's name")] = default
+            columns.defaults[_name_of(reader, item)] = default
     return columns
+
+
+def _name_of(reader: TokenReader, item: Sequence[Token]) -> str:
+    return TokenReader(reader.text, item).part("a column's name")
 
 
 def _without_default(reader: TokenReader, item: Sequence[Token]) -> tuple[str, str | None]:
@@ -312,21 +318,6 @@ def _check_constraint(reader: TokenReader, item: Sequence[Token]) -> None:
             "column, CHECK (condition), and at most one PRIMARY KEY (column, …) without a name; "
             "FOREIGN KEY is not offered, and for UNIQUE there is CREATE UNIQUE INDEX i ON t "
             "(column, …)"
-        )
-    check_generated(reader, item)
-
-
-def check_generated(reader: TokenReader, item: Sequence[Token]) -> None:
-    """UnsupportedStatementError for a column whose values would be generated."""
-    words = [
-        "" if token.token_type in (TokenType.IDENTIFIER, TokenType.STRING) else token.text.upper()
-        for token in item
-    ]
-    if "GENERATED" in words[2:]:
-        kind = "IDENTITY" if "IDENTITY" in words else "GENERATED ALWAYS AS"
-        reason = _IDENTITY if kind == "IDENTITY" else _GENERATED
-        raise errors.UnsupportedStatementError(
-            f"{excerpt(reader.source(item))}: {kind} is not offered: {reason}"
         )
 
 

@@ -62,9 +62,11 @@ def _column_text(column: Column, schema: TableSchema) -> str:
     """Return a column as in CREATE TABLE. A key column is NOT NULL without the words."""
     says_null = column not in schema.key_columns or _has_nullable_key(schema)
     required = " NOT NULL" if says_null and not column.nullable else ""
-    default = "" if column.default is None else f" DEFAULT {column.default.expression}"
+    value = "" if column.default is None else f" DEFAULT {column.default.expression}"
+    if column.generated is not None:
+        value = f" GENERATED ALWAYS AS ({column.generated.expression})"
     comment = "" if column.comment is None else f" COMMENT {_literal(column.comment)}"
-    return f"{quoted(column.name)} {column.type}{required}{default}{comment}"
+    return f"{quoted(column.name)} {column.type}{required}{value}{comment}"
 
 
 def _has_nullable_key(schema: TableSchema) -> bool:

@@ -24,6 +24,7 @@ from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.connector.syntax.tokens import TokenReader, excerpt, quoted
 from relstate.storage import errors
 
+from .generated_clause import read_generated
 from .properties import COMMENT
 from .refusals import (
     check_added,
@@ -244,7 +245,7 @@ def _alteration(table: str, reader: TokenReader) -> Alteration:
         items = reader.parenthesised() if reader.next_is("(") else reader.separated()
         for item in items:
             check_added(item, reader.source(item))
-            _check_no_default(table, reader, item)
+            _check_plain(table, reader, item)
         return AddColumns(table, ", ".join(map(reader.source, items)))
     if reader.accept("DROP", "COLUMNS") or reader.accept("DROP", "COLUMN"):
         return DropColumns(table, read_names(reader))
@@ -281,8 +282,14 @@ def _alteration(table: str, reader: TokenReader) -> Alteration:
     )
 
 
-def _check_no_default(table: str, reader: TokenReader, item: Sequence[Token]) -> None:
-    """UnsupportedStatementError for a column that would be added with a DEFAULT."""
+def _check_plain(table: str, reader: TokenReader, item: Sequence[Token]) -> None:
+    """UnsupportedStatementError for a column that would be added with a DEFAULT, or GENERATED."""
+    if read_generated(reader, item) is not None:
+        raise errors.UnsupportedStatementError(
+            f"{excerpt(reader.source(item))}: a generated column is not added, because the rows of "
+            "the table are not rewritten and have NULL in it: create a table with it, and INSERT "
+            f"INTO it the rows of {table}"
+        )
     if default_position(item) is not None:
         name = reader.source(item[:1])
         raise errors.UnsupportedStatementError(

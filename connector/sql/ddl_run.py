@@ -84,6 +84,7 @@ class DdlRunner:
             or_replace=statement.or_replace,
             constraints=statement.constraints,
             defaults=statement.defaults,
+            generated=statement.generated,
             **creation_arguments(statement.properties),
         )
         return self._store.epoch

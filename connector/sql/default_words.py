@@ -59,6 +59,16 @@ def with_values(query: str, value_at: Callable[[int], str]) -> str:
     return _replaced(query, values)
 
 
+def default_places(query: str) -> list[frozenset[int]]:
+    """Return for each row of a query which of its items are the word DEFAULT; errors as above."""
+    words = _words(query)
+    if not words:
+        return []
+    marks = {f"{_MARK}{word.start}": word for word in words}
+    tree = _parsed(query, _replaced(query, {word: mark for mark, word in marks.items()}))
+    return [frozenset(place for _, place in _places(row, marks)) for row in _rows(tree)]
+
+
 def _words(query: str) -> list[Token]:
     """Return the words DEFAULT that may be values."""
     if _DEFAULT not in query.upper():

@@ -76,7 +76,8 @@ class Insert:
     """``columns``: the columns for the query's columns, in order; None for all of the table.
 
     ``by_name``: the names of the query's columns decide. ``overwrite``: its rows replace all rows.
-    ``ttl``: the seconds after which the rows expire, None for what the table says.
+    ``ttl``: the seconds after which the rows expire, None for what the table says. ``computed``:
+    generated columns whose values in the query are not used, as they are the word DEFAULT there.
     """
 
     table: str
@@ -85,6 +86,7 @@ class Insert:
     by_name: bool = False
     overwrite: bool = False
     ttl: int | None = None
+    computed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,11 +59,16 @@ def shared_value(index: int) -> str:
 
 
 def update_query(statement: Update, definition: TableDefinition) -> str:
-    """Return the query of an UPDATE. SchemaMismatchError for a column that is not there."""
+    """Return the query of an UPDATE. SchemaMismatchError for a column that is not there.
+
+    A generated column that is not assigned has no value: it is computed anew.
+    """
     expressions = assigned_expressions(definition, statement.assignments)
     alias = quoted(statement.alias)
     parts = _old_parts(definition, alias)
     for index, column in enumerate(definition.schema.columns):
+        if column.generated is not None and column.id not in expressions:
+            continue
         expression = expressions.get(column.id, f"{alias}.{quoted(column.name)}")
         parts.append(f"({expression}) AS {new_value(0, index)}")
     return _select(parts, f"{quoted(statement.table)} AS {alias}", statement.where)
@@ -270,7 +275,10 @@ def _old_parts(definition: TableDefinition, alias: str) -> list[str]:
 def _clause_values(
     clause: Clause, definition: TableDefinition, source: str, target: str
 ) -> dict[int, str]:
-    """Return the expressions of a clause by the index of the column they are for."""
+    """Return the expressions of a clause by the index of the column they are for.
+
+    A generated column that it does not assign has none.
+    """
     columns = definition.schema.columns
     if clause.action is Action.DELETE:
         return {}
@@ -280,7 +288,11 @@ def _clause_values(
     else:
         expressions = assigned_expressions(definition, clause.assignments)
     if clause.action is Action.UPDATE:
-        unchanged = {column.id: f"{target}.{quoted(column.name)}" for column in columns}
+        unchanged = {
+            column.id: f"{target}.{quoted(column.name)}"
+            for column in columns
+            if column.generated is None
+        }
         expressions = {**unchanged, **expressions}
     return {
         index: expressions[column.id]

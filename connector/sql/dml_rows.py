@@ -18,13 +18,13 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from relstate.connector.sink.dml_task import OLD_VERSION, OPERATION, Operation
+from relstate.connector.sink.dml_task import COMPUTED, OLD_VERSION, OPERATION, Operation
 from relstate.connector.syntax.tokens import quoted
 from relstate.connector.types import struct_type
 from relstate.storage import Column as TableColumn
 from relstate.storage import TableDefinition, errors
 
-from .dml import Action, Clause, Delete, Insert, Merge, Update
+from .dml import Action, Assignment, Clause, Delete, Insert, Merge, Place, Update
 from .dml_query import (
     CLAUSE,
     assigned_expressions,
@@ -91,7 +91,11 @@ class DmlPlanner:
         frame = self._reader.frame(query)
         columns = self._target_columns(statement, frame)
         plain = frame.toDF(*(f"c{index}" for index in range(len(columns))))
-        values = [self._stored(plain, f"c{index}", column) for index, column in enumerate(columns)]
+        values = [
+            self._stored(plain, f"c{index}", column)
+            for index, column in enumerate(columns)
+            if column.name not in statement.computed
+        ]
         return DmlRows(plain.select(_operation(Operation.UPSERT), *values), query, False)
 
     def _target_columns(self, statement: Insert, frame: DataFrame) -> Sequence[TableColumn]:
@@ -111,15 +115,16 @@ class DmlPlanner:
 
     def _updated_rows(self, statement: Update, read: LookedUp) -> DmlRows:
         frame, query = read.frame, read.query
-        values = [
-            self._stored(frame, new_value(0, index), column)
-            for index, column in enumerate(self._columns)
-        ]
         assigned = assigned_expressions(self._definition, statement.assignments)
+        values = {
+            column.name: self._stored(frame, new_value(0, index), column)
+            for index, column in enumerate(self._columns)
+            if column.generated is None or column.id in assigned
+        }
         if any(key.id in assigned for key in self._keys):
             rows = self._with_moves(frame, f.lit(int(Operation.UPDATE)), values)
             return DmlRows(rows, query, True)
-        rows = frame.select(_operation(Operation.UPDATE), *_old_version(frame), *values)
+        rows = frame.select(_operation(Operation.UPDATE), *_old_version(frame), *values.values())
         return DmlRows(rows, query, False, read.is_clustered)
 
     def _delete_rows(self, statement: Delete) -> DmlRows:
@@ -144,17 +149,42 @@ class DmlPlanner:
     # MERGE
 
     def _merge_rows(self, statement: Merge) -> DmlRows:
+        statement = self._with_given_columns(statement)
         text = merge_query(statement, self._definition)
         query = self._reader.plan(text, target=statement.alias)
         read = self._lookups.merged_rows(statement, query)
         return _computed(read, lambda read: self._merged_rows(statement, read))
 
+    def _with_given_columns(self, statement: Merge) -> Merge:
+        """Return a MERGE whose ``*`` leaves out the generated columns that its source lacks."""
+        generated = {column.name.lower() for column in self._definition.schema.generated_columns}
+        if not generated or all(clause.assignments is not None for clause in statement.clauses):
+            return statement
+        source = self._reader.frame(self._reader.plan(f"SELECT * FROM {statement.source}"))
+        lacking = generated - {name.lower() for name in source.columns}
+        alias = quoted(statement.source_alias)
+        every = tuple(
+            Assignment(Place(column.name), f"{alias}.{quoted(column.name)}")
+            for column in self._visible
+            if column.name.lower() not in lacking
+        )
+        clauses = tuple(
+            replace(clause, assignments=every) if clause.assignments is None else clause
+            for clause in statement.clauses
+        )
+        return replace(statement, clauses=clauses) if lacking else statement
+
     def _merged_rows(self, statement: Merge, read: LookedUp) -> DmlRows:
         frame, query = read.frame, read.query
-        values = [
-            self._merged_value(frame, statement.clauses, index, column)
-            for index, column in enumerate(self._columns)
-        ]
+        values = {}
+        for index, column in enumerate(self._columns):
+            computing = _computing_clauses(frame, statement.clauses, index, column)
+            if computing and computing == _writing_clauses(statement.clauses):
+                continue
+            values[column.name] = self._merged_value(frame, statement.clauses, index, column)
+            if computing:
+                is_computed = f.col(CLAUSE).isin(computing)
+                frame = frame.withColumn(f"{COMPUTED}{column.id}", is_computed)
         operation: Column = f.lit(None).cast("int")
         for number, clause in enumerate(statement.clauses):
             code = int(_OPERATIONS[clause.action])
@@ -204,16 +234,16 @@ class DmlPlanner:
     # Updates of keys
 
     def _with_moves(
-        self, frame: DataFrame, operation: Column, values: Sequence[Column]
+        self, frame: DataFrame, operation: Column, values: Mapping[str, Column]
     ) -> DataFrame:
         """Return changes in which an update that gives a row another key is two changes."""
-        named = {column.name: value for column, value in zip(self._columns, values, strict=True)}
-        version = _old_version(frame)
+        flags = [name for name in frame.columns if name.startswith(COMPUTED)]
         plain = frame.select(
             operation.alias(OPERATION),
             *(f.col(old_key(index)) for index in range(len(self._keys))),
-            *version,
-            *(value.alias(name) for name, value in named.items()),
+            *_old_version(frame),
+            *map(f.col, flags),
+            *(value.alias(name) for name, value in values.items()),
         )
         same = f.lit(True)
         for index, key in enumerate(self._keys):
@@ -221,7 +251,9 @@ class DmlPlanner:
         is_moved = (f.col(OPERATION) == int(Operation.UPDATE)) & ~same
         is_deleted = f.col(OPERATION) == int(Operation.DELETE)
         versions = [name for name in frame.columns if name.startswith(OLD_VERSION)]
-        own = self._entry(f.col(OPERATION), {}, versions)
+        columns = [column for column in self._columns if column.name in values]
+        carried = [*versions, *flags]
+        own = self._entry(columns, f.col(OPERATION), {}, carried)
         old_values = {key.name: f.col(old_key(i)) for i, key in enumerate(self._keys)}
         ids = self._definition.properties.version_columns
         for column, name in zip(
@@ -229,16 +261,17 @@ class DmlPlanner:
         ):
             old_values[column.name] = f.col(name)
         old = self._entry(
+            columns,
             f.when(is_deleted, f.col(OPERATION)).otherwise(int(Operation.MOVE_FROM)),
             old_values,
-            versions,
+            carried,
         )
-        new = self._entry(f.lit(int(Operation.MOVE_TO)), {}, versions)
+        new = self._entry(columns, f.lit(int(Operation.MOVE_TO)), {}, carried)
         entries = f.when(is_moved, f.array(old, new)).when(is_deleted, f.array(old))
         return plain.select(f.inline(entries.otherwise(f.array(own))))
 
     def _without_moves(
-        self, frame: DataFrame, operation: Column, values: Sequence[Column]
+        self, frame: DataFrame, operation: Column, values: Mapping[str, Column]
     ) -> DataFrame:
         """Return changes in which each row keeps its key; of a row that goes its key and version.
 
@@ -250,7 +283,10 @@ class DmlPlanner:
         stored = self._definition.schema.version_columns(ids)
         gone = own | {column.id: name for column, name in zip(stored, versions, strict=True)}
         columns = []
-        for column, value in zip(self._columns, values, strict=True):
+        for column in self._columns:
+            if column.name not in values:
+                continue
+            value = values[column.name]
             if column.id in own:
                 is_old = operation.isin(int(Operation.UPDATE), int(Operation.DELETE))
             else:
@@ -259,17 +295,23 @@ class DmlPlanner:
                 old = f.col(gone[column.id])
                 value = f.when(is_old, old).otherwise(value).alias(column.name)
             columns.append(value)
-        return frame.select(operation.alias(OPERATION), *map(f.col, versions), *columns)
+        flags = [name for name in frame.columns if name.startswith(COMPUTED)]
+        return frame.select(operation.alias(OPERATION), *map(f.col, [*versions, *flags]), *columns)
 
     def _entry(
-        self, operation: Column, values: Mapping[str, Column], versions: Sequence[str]
+        self,
+        columns: Sequence[TableColumn],
+        operation: Column,
+        values: Mapping[str, Column],
+        carried: Sequence[str],
     ) -> Column:
         """Return one change as a struct of the columns that changes have.
 
-        ``values``: of columns, by name, that are not the columns of the row.
+        ``values``: of columns, by name, that are not the columns of the row. ``carried``: names of
+        columns for the tasks.
         """
-        fields = [operation.cast("int").alias(OPERATION), *map(f.col, versions)]
-        for column in self._columns:
+        fields = [operation.cast("int").alias(OPERATION), *map(f.col, carried)]
+        for column in columns:
             value = values.get(column.name, f.col(quoted(column.name)))
             fields.append(value.cast(str(column.type)).alias(column.name))
         return f.struct(*fields)
@@ -301,6 +343,24 @@ def _computed(read: LookedUp, changes: Callable[[LookedUp], DmlRows]) -> DmlRows
         return rows
     batch = read.local.computed(rows.rows)
     return changes(read.in_spark()) if batch is None else replace(rows, batch=batch)
+
+
+def _writing_clauses(clauses: Sequence[Clause]) -> list[int]:
+    """Return the numbers of the clauses of a MERGE after which there is a row."""
+    return [number for number, clause in enumerate(clauses) if clause.action is not Action.DELETE]
+
+
+def _computing_clauses(
+    frame: DataFrame, clauses: Sequence[Clause], index: int, column: TableColumn
+) -> list[int]:
+    """Return the numbers of the clauses of a MERGE that give a generated column no value."""
+    if column.generated is None or shared_value(index) in frame.columns:
+        return []
+    return [
+        number
+        for number in _writing_clauses(clauses)
+        if new_value(number, index) not in frame.columns
+    ]
 
 
 def _operation(operation: Operation) -> Column:

@@ -156,6 +156,7 @@ def _column(definition: TableDefinition, name: str) -> Result:
         ("nullable", str(column.nullable).lower()),
         ("comment", column.comment),
         ("default", None if column.default is None else column.default.expression),
+        ("generated", None if column.generated is None else column.generated.expression),
     ]
     return Result(list(rows), "info_name STRING NOT NULL, info_value STRING")
 
@@ -190,6 +191,13 @@ def _default_details(definition: TableDefinition) -> list[tuple[str, str]]:
     return [("# Column Default Values", ""), *details] if details else []
 
 
+def _generated_details(definition: TableDefinition) -> list[tuple[str, str]]:
+    """Return the generated columns, each with its expression."""
+    columns = definition.schema.generated_columns
+    details = [(item.name, item.generated.expression) for item in columns if item.generated]
+    return [("# Generated Columns", ""), *details] if details else []
+
+
 def _index_details(indexes: Sequence[IndexDescription]) -> list[tuple[str, str]]:
     """Return the indexes of a table, each as its name and the clauses that create it."""
     details = []
@@ -215,6 +223,7 @@ def _with_details(
     properties = property_texts(definition, state.views.get(definition.table_id))
     details += [("# Properties", ""), *properties.items()]
     details += _default_details(definition)
+    details += _generated_details(definition)
     details += _constraint_details(definition)
     details += _view_details(state, definition.table_id)
     details += _index_details(indexes)

@@ -100,6 +100,9 @@ def check_definition(definition: TableDefinition) -> None:
     for schema in (definition.schema, *definition.older_schemas):
         schema.check()
     column_ids = {column.id for column in definition.schema.columns}
+    for column in definition.schema.generated_columns:
+        if column.generated is not None and not column_ids.issuperset(column.generated.columns):
+            raise ValueError(f"a column is computed of columns that are not there: {column!r:.200}")
     for index in definition.indexes:
         if not index.columns or not column_ids.issuperset((*index.columns, *index.included)):
             raise ValueError(f"an index of columns that are not there: {index!r:.200}")

@@ -7,7 +7,7 @@ Does not know: tables, the order of keys, bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +22,7 @@ class BatchShape:
     """An Arrow schema and the names of its key columns, prepared for many batches.
 
     ``defaults``: the values of columns that are missing, by their names; without one it is NULL.
+    ``computed``: columns that `check_schema` does not ask for, though they are NOT NULL.
     """
 
     def __init__(
@@ -29,12 +30,14 @@ class BatchShape:
         schema: pa.Schema,
         keys: Sequence[str],
         defaults: Mapping[str, pa.Scalar] | None = None,
+        computed: Collection[str] = (),
     ) -> None:
         self._schema = schema
         self._defaults = defaults or {}
-        # A column with a default may be missing though it is NOT NULL.
+        # These may be missing though they are NOT NULL.
+        optional = {*self._defaults, *computed}
         self._accepted = pa.schema(
-            field.with_nullable(field.nullable or field.name in self._defaults) for field in schema
+            field.with_nullable(field.nullable or field.name in optional) for field in schema
         )
         self._keys = tuple(keys)
         self._required = [index for index, field in enumerate(schema) if not field.nullable]
@@ -159,6 +162,12 @@ def _first_row(column: pa.Array, fails: Callable[[pa.Array], bool]) -> int:
         else:
             start = middle
     return start
+
+
+def describe_row(row: pa.RecordBatch) -> str:
+    """Return the values of a batch of one row for a message: ``id = 1, name = 'a'``."""
+    (values,) = row.to_pylist()
+    return ", ".join(f"{name} = {value!r:.{_SHOWN}}" for name, value in values.items())
 
 
 def _shown(value: pa.Scalar) -> str:

@@ -20,6 +20,7 @@ from . import types as t
 from .arrow import arrow_schema, arrow_type
 from .batch import BatchShape
 from .default import ColumnDefault
+from .generated import GeneratedColumn
 from .type_json import from_json, to_json
 
 # On disk: 16 bits of every value are the version of the schema it was encoded under.
@@ -39,7 +40,8 @@ class Column:
     """A column; its ``id`` counts from 1 in its table and is never used again.
 
     A ``hidden`` column is returned only by reads that name it. ``comment``: for people.
-    ``default``: its value in rows that are written without it; None is NULL.
+    ``default``: its value in rows that are written without it; None is NULL. ``generated``: what
+    its value is computed of in every row.
     """
 
     id: int
@@ -49,6 +51,7 @@ class Column:
     hidden: bool = False
     comment: str | None = None
     default: ColumnDefault | None = None
+    generated: GeneratedColumn | None = None
 
     @classmethod
     def of(cls, column_id: int, field: t.Field) -> Column:
@@ -62,13 +65,14 @@ class Column:
 
     @property
     def as_stored(self) -> Column:
-        """The column as far as its stored rows go: without a comment and a default."""
-        return replace(self, comment=None, default=None)
+        """The column as far as its stored rows go: its name, type and place."""
+        return replace(self, comment=None, default=None, generated=None)
 
     def to_json(self) -> dict[str, Any]:
         """Return the column as JSON values. On disk, in the log: never change a name."""
         comment = {} if self.comment is None else {"comment": self.comment}
         default = {} if self.default is None else {"default": self.default.to_json()}
+        generated = {} if self.generated is None else {"generated": self.generated.to_json()}
         return {
             "id": self.id,
             "name": self.name,
@@ -77,12 +81,13 @@ class Column:
             "hidden": self.hidden,
             **comment,
             **default,
+            **generated,
         }
 
     @classmethod
     def from_json(cls, item: dict[str, Any]) -> Column:
         """Return the column that `to_json` described. KeyError if a value is missing."""
-        default = item.get("default")
+        default, generated = item.get("default"), item.get("generated")
         return cls(
             item["id"],
             item["name"],
@@ -91,6 +96,7 @@ class Column:
             item["hidden"],
             item.get("comment"),
             None if default is None else ColumnDefault.from_json(default),
+            None if generated is None else GeneratedColumn.from_json(generated),
         )
 
 
@@ -207,6 +213,11 @@ class TableSchema:
         return first if is_key and first.hidden and first.type == t.Binary() else None
 
     @cached_property
+    def generated_columns(self) -> tuple[Column, ...]:
+        """The columns whose values are computed of others in every row."""
+        return tuple(column for column in self.columns if column.generated is not None)
+
+    @cached_property
     def key_columns(self) -> tuple[Column, ...]:
         """The columns of the primary key, in its order."""
         return tuple(self._by_id[key.column_id] for key in self.primary_key)
@@ -245,8 +256,8 @@ class TableSchema:
         """Return ``batch`` in exactly the table's Arrow schema, its values unchanged.
 
         Columns are found by name and cast exactly; a column that is missing has its default, or is
-        NULL if it may be. A batch that already has the schema is only checked for NULLs. Errors as
-        of `BatchShape.conform`.
+        NULL if it may be; generated columns are there already. A batch that already has the schema
+        is only checked for NULLs. Errors as of `BatchShape.conform`.
         """
         return self._shape.conform(batch)
 
@@ -313,7 +324,9 @@ class TableSchema:
     @cached_property
     def _shape(self) -> BatchShape:
         keys = [column.name for column in self.key_columns]
-        return BatchShape(self.arrow_schema, keys, default_values(self.columns))
+        return BatchShape(
+            self.arrow_schema, keys, default_values(self.columns), self._computed_names
+        )
 
     @cached_property
     def _input_shape(self) -> BatchShape:
@@ -321,8 +334,16 @@ class TableSchema:
             return self._shape
         columns = self.visible_columns
         return BatchShape(
-            arrow_schema(column.field for column in columns), (), default_values(columns)
+            arrow_schema(column.field for column in columns),
+            (),
+            default_values(columns),
+            self._computed_names,
         )
+
+    @cached_property
+    def _computed_names(self) -> frozenset[str]:
+        """The names of the columns that writers fill before they encode rows."""
+        return frozenset(column.name for column in self.generated_columns)
 
 
 def default_values(columns: Iterable[Column]) -> dict[str, pa.Scalar]:

@@ -1,6 +1,7 @@
 """CHECK constraints: what a writer and a commit refuse to write to a table.
 
-Promises: whatever door a row came by, it makes no constraint of its table false. A writer checks
+Promises: whatever door a row came by, it makes no constraint of its table false, and its generated
+columns have the values of their expressions. A writer checks
 the rows that it encodes, and names the definition that it knew; the commit checks what was written
 under another one, and the rows of a table that gets a constraint.
 Does not know: the race for an epoch.
@@ -23,22 +24,29 @@ from ..log.sequenced_segment import SequencedSegment, sequence_segments
 from ..log.state import StoreState
 from ..log.table_definition import TableDefinition
 from ..schema.arrow import arrow_schema
-from ..schema.batch import BatchShape
+from ..schema.batch import BatchShape, describe_row
 from ..schema.constraint import CheckConstraint
 from ..schema.schema import default_values
 from ..segment.block import Block
 from ..segment.key import Kind
 from .encoding import encoding_of
+from .generation import Generation, generation_of
 from .header import Headers
 from .storagetable import StorageTable
 
-_SHOWN = 80
-
 
 class RowChecks:
-    """Some constraints of a table, prepared for many batches. Immutable."""
+    """Some constraints of a table, prepared for many batches. Immutable.
 
-    def __init__(self, definition: TableDefinition, constraints: Sequence[CheckConstraint]) -> None:
+    ``generation``: the generated columns that are compared too, None for none.
+    """
+
+    def __init__(
+        self,
+        definition: TableDefinition,
+        constraints: Sequence[CheckConstraint],
+        generation: Generation | None = None,
+    ) -> None:
         schema = definition.schema
         self._table = definition.name
         ids = {column_id for constraint in constraints for column_id in constraint.columns}
@@ -50,19 +58,24 @@ class RowChecks:
             (),
             default_values(self._columns),
         )
-        self.names = [column.name for column in self._columns]
+        self._names = [column.name for column in self._columns]
+        self._generation = generation
+        generated = [] if generation is None else generation.names
+        self.names = list(dict.fromkeys([*self._names, *generated]))
         self._checks = [
             (constraint, CheckExpression.from_json(constraint.condition, schema))
             for constraint in constraints
         ]
 
     def check(self, batch: pa.RecordBatch, kinds: NDArray[np.uint8] | None = None) -> None:
-        """CheckViolationError if a row makes a constraint false.
+        """CheckViolationError if a row makes a constraint false, or has another generated value.
 
         A column that is missing has its default, or is NULL.
         ``kinds``: a `Kind` a row; deletes are not checked. The errors of `BatchShape.conform`.
         """
-        own = {name.lower() for name in self.names}
+        if self._generation is not None:
+            self._generation.completed(batch, kinds)
+        own = {name.lower() for name in self._names}
         names = [name.lower() for name in batch.schema.names]
         batch = batch.select([index for index, name in enumerate(names) if name in own])
         if kinds is not None and (kinds == Kind.DELETE).any():
@@ -79,11 +92,9 @@ class RowChecks:
     def _violation_error(
         self, constraint: CheckConstraint, row: pa.RecordBatch, failure: str | None
     ) -> CheckViolationError:
-        (values,) = row.to_pylist()
-        text = ", ".join(f"{name} = {value!r:.{_SHOWN}}" for name, value in values.items())
         reason = "" if failure is None else f", whose expression {failure}"
         return CheckViolationError(
-            f"table {self._table!r}: the row with {text} violates the constraint "
+            f"table {self._table!r}: the row with {describe_row(row)} violates the constraint "
             f"{constraint.name!r}, CHECK ({constraint.expression}){reason}; nothing was "
             "committed: correct it, or leave it out"
         )
@@ -103,7 +114,7 @@ class ConstraintCheck:
         self._checked: set[str] = set()
 
     def __call__(self, state: StoreState) -> None:
-        """CheckViolationError if a row would make a constraint false in the state that follows.
+        """CheckViolationError if a row would violate the definition that follows.
 
         The tables that the proposal writes and alters are in the state.
         """
@@ -116,17 +127,19 @@ class ConstraintCheck:
 
     def _check_written(self, state: StoreState, definition: TableDefinition) -> None:
         """Check the rows that were written by somebody who did not know a constraint."""
-        known = {
-            constraint
+        writers = [
+            written
             for written in self._proposal.written_under
             if written.table_id == definition.table_id
             and written.schema.version == definition.schema.version
-            for constraint in written.constraints
-        }
+        ]
+        known = {constraint for written in writers for constraint in written.constraints}
         unknown = tuple(item for item in definition.constraints if item not in known)
-        if not unknown:
+        # They are there since the table was created.
+        generation = None if writers else generation_of(definition)
+        if not unknown and generation is None:
             return
-        checks = RowChecks(definition, unknown)
+        checks = RowChecks(definition, unknown, generation)
         rows = self._proposal.rows
         if rows is not None and rows.table_id == definition.table_id:
             block = Block.over(rows.keys, rows.values)

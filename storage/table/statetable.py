@@ -31,6 +31,7 @@ from ..schema.schema import KeyRange
 from ..segment.block import Block
 from ..segment.key import Kind, vnode_of, vnodes_in
 from ..segment.writer import SegmentWriter
+from .generation import generation_of
 from .memtable import MemTable, StrictMemTable, Transition, Transitions
 from .pruning import check_vnodes
 from .record import Row
@@ -75,6 +76,7 @@ class StateTable:
         if vnodes is not None:
             check_vnodes(vnodes, committed.encoding.vnode_count)
         self._encoding = committed.encoding
+        self._generation = generation_of(self._encoding.definition)
         self._committed = committed
         self._mem_table = changes if isinstance(changes, MemTable) else None
         self._stream = changes if isinstance(changes, SegmentWriter) else None
@@ -251,6 +253,8 @@ class StateTable:
         kinds = None
         if deleted is not None and deleted.any() and not self._is_strict:
             kinds = np.where(deleted, Kind.DELETE, Kind.PUT).astype(np.uint8)
+        if self._generation is not None:
+            rows = self._generation.completed(rows, kinds)
         keys, values = self._encoding.encode(rows, kinds)
         self._check_owned(keys)
         if self._stream is not None:

@@ -33,6 +33,7 @@ from .document.change import Change
 from .document.ends import Ends
 from .document.entries import fold_written
 from .encoding import Encoding, document_encoding, encoding_of
+from .generation import generation_of
 from .header import NEVER
 from .resolve import fold_entries
 from .rowid import RowIds, no_key_error
@@ -64,6 +65,7 @@ class TableWriter:
         fold = _fold_of(encoding)
         self._segments = SegmentWriter(environment, encoding.vnode_count, shards, fold=fold)
         self._row_ids = None if encoding.schema.row_id is None else RowIds(environment)
+        self._generation = generation_of(encoding.definition)
         self._checks = row_checks(encoding.definition)
         self._lifetime = Lifetime(encoding.definition, environment.now())
         self._rows = 0
@@ -87,7 +89,8 @@ class TableWriter:
     ) -> None:
         """Add rows: upserts, or of the ``kinds`` given (one `Kind` per row, uint8).
 
-        Columns are matched by name and cast exactly; of a deleted row only the key is used. Of
+        Columns are matched by name and cast exactly; of a deleted row only the key is used.
+        Generated columns are computed where they are missing, else compared. Of
         two rows of one key the later wins, or the table's merge behaviour decides. In a table
         without a primary key every row without a row id gets a new one.
         ``ttls``: after how many seconds each row expires (int64), NULL for the table's own.
@@ -98,9 +101,11 @@ class TableWriter:
         check_inserts(self._encoding.definition, kinds)
         for start, step in _steps(batch):
             part = batch.slice(start, step)
+            part_kinds = None if kinds is None else kinds[start : start + step]
+            if self._generation is not None:
+                part = self._generation.completed(part, part_kinds)
             if self._row_ids is not None:
                 part = self._row_ids.identify(self._encoding.schema, part)
-            part_kinds = None if kinds is None else kinds[start : start + step]
             if self._checks is not None:
                 self._checks.check(part, part_kinds)
             part_ttls = None if ttls is None else ttls.slice(start, step)

@@ -75,25 +75,32 @@ def test_a_table_is_described(store: Store) -> None:
     """Columns with their positions in both keys, properties, and the shards with data."""
     store.create_table(
         "ticks",
-        "at TIMESTAMP, price DECIMAL(12,2), symbol STRING",
+        "at TIMESTAMP, price DECIMAL(12,2), symbol STRING, day DATE",
         primary_key=["symbol", "at desc"],
         distribution_key=["symbol"],
+        defaults={"price": "9.5"},
+        generated={"day": "CAST(at AS DATE)"},
     )
     state = store.state_table("ticks")
-    state.insert([datetime(2026, 1, 31, 12, tzinfo=UTC), None, "x"])
+    at = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    state.insert([at, None, "x", at.date()])
     state.commit()
 
     description = run("describe", store.path, "TICKS", "--json").document
 
-    at, price, symbol = description["columns"]
-    assert at == {
+    at_column, price, symbol, day = description["columns"]
+    assert at_column == {
         "name": "at",
         "type": "TIMESTAMP",
         "nullable": False,
         "primary_key_place": 2,
         "primary_key_order": "DESC NULLS LAST",
         "distribution_key_place": None,
+        "default": None,
+        "generated": None,
     }
+    assert (price["default"], day["generated"]) == ("9.5", "CAST(at AS DATE)")
+    assert "GENERATED ALWAYS AS (CAST(at AS DATE))" in run("describe", store.path, "ticks").output
     assert (price["type"], price["nullable"]) == ("DECIMAL(12,2)", True)
     assert (symbol["primary_key_place"], symbol["distribution_key_place"]) == (1, 1)
     assert description["properties"]["merge"] == "overwrite"
