@@ -24,6 +24,7 @@ _TABLE_NOT_FOUND = ("TABLE_OR_VIEW_NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE")
 _NAMES = ("relationName", "identifier")
 _NAME_PART = re.compile(r"`(?:[^`]|``)*`|[^.`]+")
 _COLUMN_NOT_FOUND = ("UNRESOLVED_COLUMN", "UNRESOLVED_USING_COLUMN_FOR_JOIN")
+_TABLE_FUNCTIONS = ("variant_explode", "variant_explode_outer")
 _TEMPORARY = re.compile(r"`?_pyspark_[0-9a-f]+`?")
 # The plan, the text and the stack that Spark appends to its sentence.
 _APPENDIX = re.compile(
@@ -75,9 +76,18 @@ def _sentence(
             f"there is no table or view {name}{_suggestion(name, tables)}; the tables of the store "
             f"are: {known}"
         )
+    routine = parameters.get("routineName", "").rpartition(".")[2].strip("`")
+    if condition == "ROUTINE_NOT_FOUND" and routine.lower() in _TABLE_FUNCTIONS:
+        return (
+            f"{routine} is a function of FROM, not of LATERAL VIEW or SELECT: write FROM t, "
+            f"LATERAL {routine}(…) AS e"
+        )
     if condition.split(".")[0] in _COLUMN_NOT_FOUND and columns:
         name = parameters.get("objectName") or parameters.get("colName", "")
         all_columns = [column for names in columns.values() for column in names]
+        if name.strip("`").lower() in map(str.lower, all_columns):
+            # The column is there, and this clause cannot read it: Spark says what it can read.
+            return None
         known = "; ".join(f"{table} ({', '.join(names)})" for table, names in columns.items())
         return (
             f"there is no column {name}{_suggestion(name, all_columns)}; the tables of the query "

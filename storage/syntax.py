@@ -85,6 +85,15 @@ class _Parser(SparkParser):
         **SparkParser.TYPE_LITERAL_PARSERS,
         exp.DType.TIME: lambda _parser, value, _type: exp.Var(this=f"TIME{text_of(value)}"),
     }
+    # sqlglot leaves out a +, which casts a string to a number.
+    UNARY_PARSERS: ClassVar[dict[TokenType, Callable[..., Any]]] = {
+        **SparkParser.UNARY_PARSERS,
+        TokenType.PLUS: lambda parser: _positive(parser._parse_unary()),
+    }
+    PIPE_SYNTAX_TRANSFORM_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
+        **SparkParser.PIPE_SYNTAX_TRANSFORM_PARSERS,
+        "AS": lambda parser, query: _named(query, parser._parse_table_alias()),
+    }
     # Spark has no list comprehension: FOR comes after the aggregates of a PIVOT.
     RANGE_PARSERS: ClassVar[dict[TokenType, Callable[..., Any]]] = {
         kind: parse
@@ -121,6 +130,8 @@ class _Parser(SparkParser):
         """Parse an interval; one of several units, as ``INTERVAL 1 DAY 2 HOURS``, stays a text."""
         start = self._curr
         tree: Tree | None = super()._parse_interval(require_interval, parse_function_unit)
+        if isinstance(tree, exp.Interval) and _is_positive(tree.this):
+            tree.set("this", tree.this.expressions[0])
         if isinstance(tree, exp.Interval | exp.Add):
             is_longer = isinstance(tree, exp.Add)
             while self._match_part_of_interval():
@@ -175,6 +186,22 @@ class _Parser(SparkParser):
         )
         return tree
 
+    def _parse_pipe_syntax_aggregate_group_order_by(
+        self, query: exp.Select, group_by_exists: bool = True
+    ) -> exp.Select:
+        """Parse the lists of AGGREGATE; a group is what its alias stands for."""
+        query = super()._parse_pipe_syntax_aggregate_group_order_by(query, group_by_exists)
+        group = query.args.get("group")
+        values = {
+            value.alias: value.this
+            for value in reversed(query.expressions)
+            if isinstance(value, exp.Alias)
+        }
+        for name in () if group is None else group.expressions:
+            if isinstance(name, exp.Identifier):
+                name.replace(values[name.name].copy())
+        return query
+
     def _parse_pivot_aggregation(self) -> Tree | None:
         """Parse an aggregate of a PIVOT, which is an expression in Spark."""
         tree: Tree | None = self._parse_expression()
@@ -186,6 +213,24 @@ class _Parser(SparkParser):
         if isinstance(tree, exp.Not):
             tree.meta[IS_NOT] = True
         return tree
+
+
+def _positive(operand: Tree | None) -> Tree | None:
+    """Return an expression after a +; that of a number is the number."""
+    is_number = isinstance(operand, exp.Literal) and operand.is_number
+    if operand is None or is_number or SUFFIX in operand.meta:
+        return operand
+    return exp.Anonymous(this="positive", expressions=[operand])
+
+
+def _is_positive(tree: Tree | None) -> bool:
+    return isinstance(tree, exp.Anonymous) and tree.name == "positive"
+
+
+def _named(query: exp.Query, alias: Tree) -> exp.Select:
+    """Return the rows of a query under an alias."""
+    source = exp.Subquery(this=query, alias=alias)
+    return exp.Select(expressions=[exp.Star()], from_=exp.From(this=source))
 
 
 def _variant_path_sql(generator: SparkGenerator, tree: Tree) -> str:
@@ -349,6 +394,8 @@ def describe_read_error(error: SqlglotError) -> str:
     reason = str(first["description"]).partition(" but got ")[0].rstrip(". ")
     if reason.startswith("Required keyword"):
         reason = "incomplete expression"
+    if reason.startswith("Unsupported pipe syntax operator"):
+        return f"|> {first['highlight']} is not supported; write a SELECT without |>"
     word = str(first["highlight"])
     column = first["col"] - len(word) + 1
     return f"{reason} at line {first['line']}, column {column}, near {word!r}"

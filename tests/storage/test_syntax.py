@@ -53,6 +53,22 @@ def test_a_number_with_a_suffix_is_written_as_it_was_read(text: str) -> None:
     assert text_of(parse_condition(f"a = {text}").copy()) == f"a = {text}"
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("+ '1'", "POSITIVE('1')"), ("+b", "POSITIVE(b)"), ("+1", "1"), ("+ 2L", "2L")],
+)
+def test_a_plus_before_a_value_is_the_function_that_spark_has_for_it(
+    text: str, expected: str
+) -> None:
+    """A string becomes a number by it; a number is itself."""
+    assert text_of(parse_condition(f"a = {text}")) == f"a = {expected}"
+
+
+def test_the_plus_of_an_interval_is_part_of_it() -> None:
+    """Spark has no function there."""
+    assert text_of(parse_condition("a > INTERVAL +'1' DAY")) == "a > INTERVAL '1' DAY"
+
+
 def test_a_cast_of_a_number_stays_a_cast() -> None:
     """``4 :: BIGINT`` has the tokens of ``4L``, and is none."""
     assert text_of(parse_condition("a = 4 :: BIGINT")) == "a = CAST(4 AS BIGINT)"

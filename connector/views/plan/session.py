@@ -28,18 +28,19 @@ from .node import (
 )
 from .recompute import DistinctSet, KeyedRecompute
 
-SESSION_TYPE = types.Struct(
-    (types.Field("start", types.Timestamp()), types.Field("end", types.Timestamp()))
-)
-"""The type of a session."""
+
+def session_type(moment: types.DataType) -> types.Struct:
+    """Return the type of a session between moments of a type."""
+    return types.Struct((types.Field("start", moment), types.Field("end", moment)))
 
 
 @dataclass(frozen=True)
 class SessionRecompute(KeyedRecompute):
     """Every row of the child with the session that it is in.
 
-    ``start``, ``end``: TIMESTAMP fields of the child that are never NULL, the interval of a row;
-    ``session``: from the first start to the last end of the rows whose intervals touch.
+    ``start``, ``end``: fields of the child that are never NULL, the interval of a row, both
+    TIMESTAMP or both TIMESTAMP_NTZ; ``session``: from the first start to the last end of the rows
+    whose intervals touch.
     """
 
     operator = "session_recompute"
@@ -108,8 +109,10 @@ class SessionRecompute(KeyedRecompute):
         """ValueError, too, if the interval does not fit the input."""
         bounds = (self.start, self.end)
         check_names(bounds, self.child.names, f"the interval of {self.operator}")
-        for name in bounds:
-            is_time = self.child.type_of(name) == types.Timestamp()
-            require(is_time, f"the bound {name!r} of a session is not a TIMESTAMP")
-        require(self.session.type == SESSION_TYPE, "a session is not a start and an end")
+        moment = self.child.type_of(self.start)
+        is_time = isinstance(moment, types.Timestamp | types.TimestampNtz)
+        require(is_time, f"the bound {self.start!r} of a session is not a TIMESTAMP")
+        is_same = self.child.type_of(self.end) == moment
+        require(is_same, f"the bounds {bounds} of a session have different types")
+        require(self.session.type == session_type(moment), "a session is not a start and an end")
         super().check()

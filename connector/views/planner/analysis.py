@@ -82,9 +82,10 @@ class Analysis:
         if not self._is_equivalent(compared, rewritten):
             _check_constant_maps(query.tree)
             _optimize(compared)
+            advice = "a SELECT without |>" if "|>" in query.text else "it in a simpler way"
             raise errors.UnsupportedStatementError(
                 f"relstate does not read {excerpt(query.text)} as Spark does, but as "
-                f"{rewritten!r}; write it in a simpler way"
+                f"{rewritten!r}; write {advice}"
             )
         plan: Any = getattr(original, "_jdf", None)
         if plan is not None and not plan.queryExecution().analyzed().deterministic():

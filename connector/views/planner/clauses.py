@@ -111,7 +111,15 @@ def _names_of(tree: Tree) -> tuple[str, ...]:
 def _column_name(tree: Tree) -> str | None:
     if isinstance(tree, exp.Alias):
         return tree.alias
-    return tree.name or None if isinstance(tree, exp.Column | exp.Dot) else None
+    is_part = isinstance(tree, exp.Dot) and isinstance(_without_parts(tree), exp.Column)
+    return tree.name or None if is_part or isinstance(tree, exp.Column) else None
+
+
+def _without_parts(tree: Tree) -> Tree:
+    """Return what a part of a struct, or a part of a part, is taken from."""
+    while isinstance(tree, exp.Dot):
+        tree = tree.this
+    return tree
 
 
 def alias_values(columns: Sequence[SelectColumn]) -> dict[str, Tree]:

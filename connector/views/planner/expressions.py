@@ -149,7 +149,7 @@ def check_resolved(tree: Tree) -> None:
         if isinstance(node, exp.Anonymous) and function_name(node) in (TIME_WINDOW, SESSION_WINDOW):
             raise unsupported_error(
                 f"{function_name(node)}() here",
-                "select it in a query around this one's rows, or group by it",
+                "compute it in the SELECT of a subquery in FROM, and read its column here",
                 node,
             )
 

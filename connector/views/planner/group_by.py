@@ -53,8 +53,8 @@ from .expressions import VARIANCE_FUNCTIONS, unsupported_error
 from .recompute import plan_group_recompute
 from .year_months import with_months
 
-# Expressions that Spark may take for another, as 1 + a for a + 1 and a struct for a row (a, b).
-_IN_OTHER_WORDS = exp.Binary, exp.Func, exp.Tuple
+IN_OTHER_WORDS = exp.Binary, exp.Func, exp.Tuple
+"""Expressions that Spark may take for another: 1 + a for a + 1, a struct for a row (a, b)."""
 _ZERO = cast_text("0", types.BigInt())
 _NUMBERS = (*types.NUMBERS, types.Void)
 _INTEGERS = (types.TinyInt, types.SmallInt, types.Int, types.BigInt)
@@ -102,7 +102,7 @@ def plan_aggregate(
 
     def value_in_other_words(part: Tree) -> Tree | None:
         value = value_of(part)
-        if value is None and isinstance(part, _IN_OTHER_WORDS) and columns_of(part):
+        if value is None and isinstance(part, IN_OTHER_WORDS) and columns_of(part):
             same = (key for tree, key in pairs if builder.is_same(node, tree, part))
             return next(same, None)
         return value

@@ -19,6 +19,7 @@ from relstate.connector.syntax.tree import (
     Tree,
     cast_text,
     column,
+    columns_of,
     comparable_text,
     field_of,
     parse_expression,
@@ -34,7 +35,7 @@ from .builder import Builder, check_keyable, field_title
 from .calls import is_aggregate_of_group
 from .expressions import unsupported_error
 from .generators import plan_elements
-from .group_by import plan_aggregate
+from .group_by import IN_OTHER_WORDS, plan_aggregate
 
 Resolve: TypeAlias = Callable[[Tree], Tree]
 """Returns a grouping expression over fields."""
@@ -191,8 +192,30 @@ def plan_group_by(
             return _grouping(part, group, set_number)
         return field_of(part, keys)
 
+    def replacement_in_other_words(part: Tree) -> Tree | None:
+        replaced = replacement(part)
+        if replaced is None and isinstance(part, IN_OTHER_WORDS) and columns_of(part):
+            pairs = zip(group.expressions, fields, strict=True)
+            same = (column(name) for tree, name in pairs if builder.is_same(node, tree, part))
+            return next(same, None)
+        return replaced
+
     over_sets = [substituted(tree, replacement) for tree in expressions]
+    grouped = {set_number, *fields}
+    over_sets = [
+        over_set
+        if _columns_of_groups(over_set) <= grouped
+        else substituted(tree, replacement_in_other_words)
+        for tree, over_set in zip(expressions, over_sets, strict=True)
+    ]
     return plan_aggregate(builder, node, [column(set_number), *map(column, fields)], over_sets)
+
+
+def _columns_of_groups(tree: Tree) -> set[str]:
+    """Return the fields that an expression over groups reads outside of aggregates."""
+    return columns_of(
+        substituted(tree, lambda part: exp.Null() if is_aggregate_of_group(part) else None)
+    )
 
 
 def _expand(

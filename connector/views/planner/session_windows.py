@@ -20,7 +20,7 @@ from relstate.connector.syntax.tree import (
 )
 from relstate.storage import types
 
-from ..plan.session import SESSION_TYPE, SessionRecompute
+from ..plan.session import SessionRecompute, session_type
 from .builder import Builder, Relation
 from .expressions import SESSION_WINDOW, unsupported_error
 from .grouping_sets import GroupBy
@@ -60,7 +60,8 @@ def plan_session(
         raise unsupported_error(
             "session_window() of a window", "give it a time, such as window.start", session.call
         )
-    moment = cast_text(text_of(time), types.Timestamp())
+    moment_type = time_type if time_type == types.TimestampNtz() else types.Timestamp()
+    moment = cast_text(text_of(time), moment_type)
     end = f"{moment} + CAST({text_of(gap)} AS INTERVAL)"
     node, bounds = builder.compute(
         node, [parse_expression(moment), parse_expression(end)], ["session_start", "session_end"]
@@ -84,7 +85,7 @@ def plan_session(
     partition = [tree for tree in expressions if comparable_text(tree) != value]
     partition += map(column, relation.domain)
     node, names, is_global = compute_partition(builder, node, partition)
-    field = types.Field(session.field, SESSION_TYPE)
+    field = types.Field(session.field, session_type(moment_type))
     start, end_name = bounds
     node = SessionRecompute(node, names, start, end_name, field, is_global=is_global)
     return replace(relation, node=node)

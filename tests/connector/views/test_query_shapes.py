@@ -184,6 +184,33 @@ def test_maps_and_expressions_in_other_words_are_groups(db: Database) -> None:
         assert_view_is(db, name, query)
 
 
+def test_sessions_of_local_times_parts_of_structs_and_pipes_follow_their_rows(db: Database) -> None:
+    """Values have Spark's types: of a session of TIMESTAMP_NTZ, of a string after a +."""
+    local = "timestampadd(MINUTE, v, TIMESTAMP_NTZ'2026-03-29 00:30:00')"
+    views = {
+        "visits": "SELECT g, session_window.start AS s, session_window.end AS e, count(*) AS c "
+        f"FROM t GROUP BY g, session_window({local}, '2 minutes')",
+        "parts": "SELECT k, array(struct(v AS b))[0].b AS b, + '1' AS p, +v AS q FROM t",
+        "cube": "SELECT 1 + v AS a, g, sum(1 + v) AS s, grouping(v + 1) AS n FROM t "
+        "GROUP BY CUBE (v + 1, g) HAVING a > 0 OR g IS NOT NULL",
+        "unnamed (a, b)": "SELECT struct(v AS a, g).a, k FROM t",
+        "piped": "FROM t |> AGGREGATE sum(k) AS s GROUP BY v + 1 AS w |> AS x |> WHERE x.w > 5",
+    }
+    put(db.store, "t", (1, "a", 4), (2, "a", 5), (3, "a", 60), (4, "b", None), (5, None, 7))
+    for name, query in views.items():
+        db.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+    views = {name.split()[0]: query for name, query in views.items()}
+    for name, query in views.items():
+        fields = [field.dataType for field in db.sql(f"SELECT * FROM {name}").schema]
+        assert fields == [field.dataType for field in db.sql(query).schema]
+        assert_view_is(db, name, query)
+    put(db.store, "t", (2, "a", 59), (4, "b", 5), (6, "b", 6))
+    db.sql("DELETE FROM t WHERE k = 1")
+    db.refresh()
+    for name, query in views.items():
+        assert_view_is(db, name, query)
+
+
 def test_constants_are_inserted_once_however_many_parts_a_backfill_has(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,7 +69,10 @@ REFUSED = {
     "SELECT id FROM t TABLESAMPLE (10 PERCENT)": "TABLESAMPLE",
     "SELECT id FROM t VERSION AS OF 3": "VERSION AS OF",
     "SELECT m, count(*) FROM t GROUP BY ROLLUP (m)": "write array_sort(map_entries(m))",
-    "SELECT id FROM t LEFT JOIN LATERAL explode(arr) AS l(q)": "write ON TRUE or its name with _outer",
+    "SELECT id FROM t WHERE window(ts, '1 hour').start > ts": "in the SELECT of a subquery in FROM",
+    "FROM t |> SELECT id, x |> SET x = 1": "|> SET is not supported; write a SELECT without |>",
+    "FROM t |> SELECT id |> UNION ALL (SELECT k FROM u)": "write a SELECT without |>",
+    "SELECT id FROM t LEFT JOIN LATERAL explode(arr) AS l(q)": "write ON TRUE or its name",
     "SELECT max(g COLLATE UTF8_LCASE) FROM t": "in max",
     "SELECT count(*) FROM t GROUP BY array(g COLLATE UTF8_LCASE)": "write what they have in common",
     "SELECT id FROM t ORDER BY g COLLATE UNICODE LIMIT 2": "name COLLATE UTF8_BINARY",
@@ -115,11 +118,10 @@ REFUSED = {
     "SELECT t.id FROM t LEFT JOIN u ON t.id = u.k "
     "AND (t.x IN (SELECT id FROM w)) = FALSE": "in the ON of an outer join",
     "SELECT NULL AS v, id FROM t INTERSECT SELECT NULL, k FROM u": "CAST(NULL AS STRING)",
-    "SELECT id FROM t WHERE window(ts, '1 hour').start > ts": "select it in a query around",
     "SELECT count(*) FROM t GROUP BY ROLLUP (g, session_window(ts, '1 hour'))": "UNION ALL",
     "SELECT id FROM t WHERE session_window(ts, '1 hour').start > ts": "session_window() here",
     "SELECT id FROM t SORT BY id": "SORT BY",
-    "SELECT * FROM (SELECT x, g, array(m) AS l FROM t) PIVOT (sum(x) FOR g IN ('a'))": "in GROUP BY",
+    "SELECT * FROM (SELECT x, g, array(m) AS l FROM t) PIVOT (sum(x) FOR g IN ('a'))": "in GROUP",
     "SELECT * FROM (SELECT x, g FROM t) PIVOT (sum(x) FOR g IN ('a', 'a' AS b))": "value twice",
     "SELECT * FROM t JOIN w USING (id) PIVOT (sum(x) FOR g IN ('a', 'b'))": "in a subquery in FROM",
     "SELECT * FROM IDENTIFIER('t')": "write the name itself",
@@ -213,6 +215,9 @@ def test_a_function_of_a_user_is_refused(
     ("query", "error"),
     [
         ("SELECT nosuch FROM t", "UNRESOLVED_COLUMN"),
+        # A column that is there, but not for the clause: what it may read is Spark's to say.
+        ("SELECT count(*) FROM t GROUP BY g HAVING abs(x) > 1", "UNRESOLVED_COLUMN.*with name"),
+        ("SELECT id FROM t LATERAL VIEW variant_explode(parse_json(g))", "FROM t, LATERAL variant"),
         # Only without ON does the optimizer see that this is a generator over its own row.
         (
             "SELECT id, q FROM t LEFT JOIN LATERAL explode(m) AS l(q, v) ON TRUE WHERE y > 0D",
