@@ -71,6 +71,7 @@ from .replacement import (
 )
 from .restoring import restored_columns
 from .schema import arrow, cast, ddl, type_json, types
+from .schema.default import ColumnDefault
 from .schema.properties import TableProperties
 from .schema.schema import Column, KeyColumn, TableSchema
 from .segment.key import Kind, vnodes_in
@@ -110,6 +111,7 @@ __all__ = [
     "Change",
     "ChangeAction",
     "Column",
+    "ColumnDefault",
     "ColumnValue",
     "CommitResult",
     "CompactionJob",

@@ -246,7 +246,7 @@ def with_default(definition: TableDefinition, name: str, expression: str | None)
     column, one of the key, or a table that merges partially; errors as of `read_default`.
     """
     # The parser of SQL is loaded by those who need it.
-    from .predicate.default import read_default
+    from .expression.default_value import read_default
 
     schema = definition.schema
     column = _own_column(schema, name)

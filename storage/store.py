@@ -357,10 +357,11 @@ class Store:
     def set_default(self, table: str, column: str, expression: str | None) -> int:
         """Set the value of a column in rows that are written without it, and return the epoch.
 
-        ``expression``: a constant in SQL; times without a zone are in UTC. None: NULL, as without
+        ``expression``: SQL, of constants, or a function of the clock such as current_timestamp(),
+        which is the time of each write; times without a zone are in UTC. None: NULL, as without
         a default. Rows that are stored stay as they are. SchemaError for a column of the primary
-        key, a table that merges partially, or another type; UnsupportedExpressionError for what is
-        not a constant.
+        key, a generated one, a table that merges partially, or another type;
+        UnsupportedExpressionError for other functions.
         """
         alter = partial(alteration.with_default, name=column, expression=expression)
         return self._catalog.alter_table(table, "set default", alter)

@@ -55,7 +55,14 @@ def _target_at(epochs: Epochs, state: StoreState, name: str, expiring: bool) -> 
     if expiring:
         check_unread(state, definition.table_id, "written with rows that expire")
     settings = state.settings
-    return WriteTarget(epochs.path, definition, settings.vnode_count, settings.shards, state.epoch)
+    return WriteTarget(
+        epochs.path,
+        definition,
+        settings.vnode_count,
+        settings.shards,
+        state.epoch,
+        epochs.environment.now(),
+    )
 
 
 def write_rows(
@@ -250,6 +257,7 @@ class _TableEpochs:
         self._reader = LatestReader(epochs, name)
         self._encoding = self.open_committed().encoding
         self.segment_writer = epochs.segment_writer
+        self.now = epochs.environment.now
 
     def open_committed(self) -> StorageTable:
         """Return the table as it is now committed."""

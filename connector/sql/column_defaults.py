@@ -12,7 +12,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from relstate.connector.syntax.parameters import literal
-from relstate.storage import Column, TableDefinition, arrow, errors, types
+from relstate.storage import (
+    Column,
+    ColumnDefault,
+    TableDefinition,
+    WriteTarget,
+    arrow,
+    errors,
+    types,
+)
 
 from .default_words import default_places, with_values
 from .dml import Action, Assignment, Change, Clause, Insert, Merge, Place, Update
@@ -21,13 +29,15 @@ from .dml_query import named_columns
 _DEFAULT = "DEFAULT"
 
 
-def with_defaults(statement: Change, definition: TableDefinition) -> Change:
+def with_defaults(statement: Change, target: WriteTarget) -> Change:
     """Return a statement with the defaults of columns in the place of the word DEFAULT.
 
+    The present time is that of the target: its writers give it to rows that lack the column.
     SchemaMismatchError for an unknown column; UnsupportedStatementError for a DEFAULT in an INSERT
     whose column is not known, or is generated and given in other rows, and for a default of type
     TIME in an UPDATE or a MERGE.
     """
+    definition = _definition_at(target)
     match statement:
         case Insert():
             return replace(
@@ -43,9 +53,21 @@ def with_defaults(statement: Change, definition: TableDefinition) -> Change:
     return statement
 
 
+def _definition_at(target: WriteTarget) -> TableDefinition:
+    """Return the definition of a target whose defaults are constants, at the time of the target."""
+    definition = target.definition
+    if not definition.schema.clock_columns or target.planned is None:
+        return definition
+    columns = tuple(column.at(target.planned) for column in definition.schema.columns)
+    return replace(definition, schema=replace(definition.schema, columns=columns))
+
+
 def default_text(column: Column) -> str:
-    """Return the default of a column as an expression of Spark; NULL if it has none."""
-    if column.default is None:
+    """Return the default of a column as an expression of Spark; NULL if it has none.
+
+    It is a constant.
+    """
+    if not isinstance(column.default, ColumnDefault):
         return "NULL"
     value = column.default.scalar(arrow.arrow_type(column.type)).as_py()
     match column.type:

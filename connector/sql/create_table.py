@@ -1,7 +1,7 @@
 """The statements that create tables, as values.
 
     CREATE [OR REPLACE] TABLE [IF NOT EXISTS] t
-        (column type [NOT NULL] [DEFAULT constant | GENERATED ALWAYS AS (expression)]
+        (column type [NOT NULL] [DEFAULT value | GENERATED ALWAYS AS (expression)]
             [COMMENT 'text'] [CHECK (condition)], …
             [, PRIMARY KEY (a, b DESC NULLS LAST)] [, [CONSTRAINT c] CHECK (condition)])
         [USING relstate] [COMMENT 'text']

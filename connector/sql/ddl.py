@@ -3,7 +3,7 @@
     DROP TABLE [IF EXISTS] t [CASCADE | RESTRICT]
     ALTER TABLE t ADD COLUMN[S] (…) | DROP COLUMN[S] (…) | RENAME COLUMN a TO b
         | ALTER COLUMN c TYPE type | ALTER COLUMN c COMMENT 'text' | RENAME TO u
-        | ALTER COLUMN c SET DEFAULT constant | ALTER COLUMN c DROP DEFAULT
+        | ALTER COLUMN c SET DEFAULT value | ALTER COLUMN c DROP DEFAULT
         | ALTER COLUMN c DROP NOT NULL
         | ADD CONSTRAINT c CHECK (condition) | DROP CONSTRAINT [IF EXISTS] c
         | SET TBLPROPERTIES ('ttl' = '…') | UNSET TBLPROPERTIES ('ttl')
@@ -276,7 +276,7 @@ def _alteration(table: str, reader: TokenReader) -> Alteration:
     raise reader.unexpected(
         "ADD COLUMNS, DROP COLUMNS, RENAME COLUMN a TO b, RENAME TO u, ADD CONSTRAINT c CHECK "
         "(condition), DROP CONSTRAINT c, ALTER COLUMN c TYPE t, ALTER COLUMN c COMMENT 'text', "
-        "ALTER COLUMN c SET DEFAULT constant, ALTER COLUMN c DROP DEFAULT, ALTER COLUMN c DROP NOT "
+        "ALTER COLUMN c SET DEFAULT value, ALTER COLUMN c DROP DEFAULT, ALTER COLUMN c DROP NOT "
         "NULL, or "
         "[UN]SET TBLPROPERTIES"
     )

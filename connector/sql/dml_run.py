@@ -120,7 +120,7 @@ class DmlRunner:
 
     def _is_blind(self, statement: Change, target: WriteTarget) -> bool:
         """Return whether a statement changes parts of a row without reading."""
-        statement = with_defaults(statement, target.definition)
+        statement = with_defaults(statement, target)
         is_deletion = isinstance(statement, Delete) and _is_of_documents(target.definition)
         if not is_deletion and not _changes_parts(statement, target.definition):
             return False
@@ -137,7 +137,7 @@ class DmlRunner:
         definition = target.definition
         _check_allowed(statement, definition)
         _check_ttl(statement, definition)
-        statement = with_defaults(statement, definition)
+        statement = with_defaults(statement, target)
         with unwrap_errors():
             reader = QueryReader(self._spark, self._store)
             if _changes_parts(statement, definition):
@@ -164,7 +164,7 @@ class DmlRunner:
         reader = QueryReader(self._spark, self._store)
         ttl = statement.ttl if isinstance(statement, Insert | Update) else None
         target = self._store.jobs.write_target(statement.table, expiring=ttl is not None)
-        statement = with_defaults(statement, target.definition)
+        statement = with_defaults(statement, target)
         if _changes_parts(statement, target.definition):
             return self._change_parts(statement, reader, target, ttl)
         assert not isinstance(statement, DeleteParts)

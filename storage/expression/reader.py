@@ -31,7 +31,7 @@ from .kinds import is_whole
 from .literal import Literal, literal
 from .number_cast import number_cast
 from .quotient import quotient
-from .text import concat, length, substring, text_cast, trim
+from .text import cased, concat, length, substring, text_cast, trim
 from .value import Value
 
 _SECOND = 1_000_000
@@ -50,6 +50,7 @@ _LENGTHS = {
     "length": "characters", "len": "characters", "char_length": "characters",
     "character_length": "characters", "octet_length": "bytes", "bit_length": "bits",
 }  # fmt: skip
+_CASES = {"upper": True, "ucase": True, "lower": False, "lcase": False}
 _UNITS = {
     "year": "year", "yyyy": "year", "yy": "year", "quarter": "quarter", "month": "month",
     "mon": "month", "mm": "month", "week": "week", "day": "day", "dd": "day", "hour": "hour",
@@ -321,6 +322,10 @@ def _part_maker(part: str) -> _Maker:
     return lambda reader, values: date_part(part, _only(values), reader._offset)
 
 
+def _case_maker(is_upper: bool) -> _Maker:
+    return lambda _, values: cased(_only(values), is_upper=is_upper)
+
+
 def _maker(make: Callable[..., Value], *words: str) -> _Maker:
     """Return what calls a function with some words and the values."""
     return lambda _, values: make(*words, *values)
@@ -343,6 +348,7 @@ _FUNCTIONS: dict[tuple[str, int | None], _Maker] = {
     ("nullif", 2): _nullif,
     ("greatest", None): lambda _, values: extreme(">", values),
     ("least", None): lambda _, values: extreme("<", values),
+    **{(name, 1): _case_maker(is_upper) for name, is_upper in _CASES.items()},
     ("ltrim", 1): _maker(trim, "ltrim"),
     ("rtrim", 1): _maker(trim, "rtrim"),
     ("concat", None): lambda _, values: concat(values),

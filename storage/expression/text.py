@@ -1,7 +1,7 @@
 """Texts and binary values: their lengths, parts of texts, and texts joined.
 
 Promises: characters are those of Spark, code points of UTF-8.
-Does not know: upper and lower case, which depend on the release of Unicode.
+Does not know: upper and lower case beyond ASCII, which depend on the release of Unicode.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ..errors import UnsupportedTypeError
 from ..predicate.condition import valid_rows
 from ..schema import types as t
+from .literal import Literal
 from .value import Failures, Unary, Value, first_of
 
 _LIMIT = 1 << 31
@@ -194,3 +195,12 @@ def _text(operand: Value) -> Value:
     if operand.type != _TEXT:
         raise UnsupportedTypeError(f"{operand.type} is not a STRING without a collation")
     return operand
+
+
+def cased(value: Value, *, is_upper: bool) -> Value:
+    """Return a constant text in upper or lower case. UnsupportedTypeError for another value."""
+    if not isinstance(value, Literal) or not isinstance(value.content, str):
+        raise UnsupportedTypeError("the case of other texts than constants is not known")
+    if not value.content.isascii():
+        raise UnsupportedTypeError("the case of letters beyond ASCII is not known")
+    return Literal(value.content.upper() if is_upper else value.content.lower(), value.type)

@@ -1,7 +1,8 @@
 """The DEFAULT of a column, as the schema of its table holds it.
 
-Promises: `from_json(to_json())` is equal; the value has the type of the column, also after it was
-widened. Does not know: how the expression was read.
+Promises: `default_from_json(to_json())` is equal; the value has the type of the column, also after
+it was widened.
+Does not know: how the expression was read, or what the time is.
 """
 
 from __future__ import annotations
@@ -9,9 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
+
+from ..instant import MICROSECONDS_PER_DAY
+
+ClockName: TypeAlias = Literal["timestamp", "date"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,32 @@ class ColumnDefault:
         """Return the default as JSON values. On disk: never change a name."""
         return {"expression": self.expression, "value": self.value}
 
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> ColumnDefault:
-        """Return the default from the result of `to_json`."""
-        return cls(value["expression"], value["value"])
+
+@dataclass(frozen=True, slots=True)
+class ClockDefault:
+    """The value of a column in rows that are written without it: the time of their write.
+
+    ``expression``: SQL, as it was written. ``clock``: whether it is the time, or its day in UTC.
+    """
+
+    expression: str
+    clock: ClockName
+
+    def at(self, data_type: pa.DataType, time: int) -> ColumnDefault:
+        """Return the default at a time, microseconds since 1970, of a column of an Arrow type."""
+        days = time // MICROSECONDS_PER_DAY
+        if pa.types.is_date32(data_type):
+            return ColumnDefault(self.expression, str(days))
+        start = days * MICROSECONDS_PER_DAY if self.clock == "date" else time
+        return ColumnDefault(self.expression, str(start))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the default as JSON values. On disk: never change a name."""
+        return {"expression": self.expression, "clock": self.clock}
+
+
+def default_from_json(value: Mapping[str, Any]) -> ColumnDefault | ClockDefault:
+    """Return the default from the result of `to_json`. KeyError for another value."""
+    if "clock" in value:
+        return ClockDefault(value["expression"], value["clock"])
+    return ColumnDefault(value["expression"], value["value"])

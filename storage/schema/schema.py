@@ -19,7 +19,7 @@ from ..errors import SchemaError
 from . import types as t
 from .arrow import arrow_schema, arrow_type
 from .batch import BatchShape
-from .default import ColumnDefault
+from .default import ClockDefault, ColumnDefault, default_from_json
 from .generated import GeneratedColumn
 from .type_json import from_json, to_json
 
@@ -50,7 +50,7 @@ class Column:
     nullable: bool = True
     hidden: bool = False
     comment: str | None = None
-    default: ColumnDefault | None = None
+    default: ColumnDefault | ClockDefault | None = None
     generated: GeneratedColumn | None = None
 
     @classmethod
@@ -67,6 +67,15 @@ class Column:
     def as_stored(self) -> Column:
         """The column as far as its stored rows go: its name, type and place."""
         return replace(self, comment=None, default=None, generated=None)
+
+    def at(self, time: int) -> Column:
+        """Return the column with the constant that its default is at a time.
+
+        ``time``: microseconds since 1970.
+        """
+        if not isinstance(self.default, ClockDefault):
+            return self
+        return replace(self, default=self.default.at(arrow_type(self.type), time))
 
     def to_json(self) -> dict[str, Any]:
         """Return the column as JSON values. On disk, in the log: never change a name."""
@@ -95,7 +104,7 @@ class Column:
             item["nullable"],
             item["hidden"],
             item.get("comment"),
-            None if default is None else ColumnDefault.from_json(default),
+            None if default is None else default_from_json(default),
             None if generated is None else GeneratedColumn.from_json(generated),
         )
 
@@ -256,8 +265,9 @@ class TableSchema:
         """Return ``batch`` in exactly the table's Arrow schema, its values unchanged.
 
         Columns are found by name and cast exactly; a column that is missing has its default, or is
-        NULL if it may be; generated columns are there already. A batch that already has the schema
-        is only checked for NULLs. Errors as of `BatchShape.conform`.
+        NULL if it may be; what a writer fills (`with_present_time`, `Generation`) is there already.
+        A batch that already has the schema is only checked for NULLs. Errors as of
+        `BatchShape.conform`.
         """
         return self._shape.conform(batch)
 
@@ -341,17 +351,36 @@ class TableSchema:
         )
 
     @cached_property
+    def clock_columns(self) -> tuple[Column, ...]:
+        """The columns whose default is the time of a write."""
+        return tuple(c for c in self.columns if isinstance(c.default, ClockDefault))
+
+    def with_present_time(self, batch: pa.RecordBatch, time: int) -> pa.RecordBatch:
+        """Return rows with those of `clock_columns` that they lack.
+
+        ``time``: of the write, microseconds since 1970.
+        """
+        if not self.clock_columns:
+            return batch
+        names = {name.lower() for name in batch.schema.names}
+        for column in self.clock_columns:
+            if column.name.lower() not in names:
+                value = default_values([column.at(time)])[column.name]
+                batch = batch.append_column(column.name, pa.repeat(value, batch.num_rows))
+        return batch
+
+    @cached_property
     def _computed_names(self) -> frozenset[str]:
         """The names of the columns that writers fill before they encode rows."""
-        return frozenset(column.name for column in self.generated_columns)
+        return frozenset(c.name for c in (*self.generated_columns, *self.clock_columns))
 
 
 def default_values(columns: Iterable[Column]) -> dict[str, pa.Scalar]:
-    """Return the defaults of columns that have one, by the names of these."""
+    """Return the defaults of columns that are constants, by the names of these."""
     return {
         column.name: column.default.scalar(arrow_type(column.type))
         for column in columns
-        if column.default is not None
+        if isinstance(column.default, ColumnDefault)
     }
 
 

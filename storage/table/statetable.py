@@ -57,6 +57,9 @@ class EpochCommit(Protocol):
     def segment_writer(self) -> SegmentWriter:
         """Return a writer of segments."""
 
+    def now(self) -> int:
+        """Return the time, microseconds since 1970."""
+
 
 class StateTable:
     """One table, its committed rows and the changes of the running epoch. For one thread.
@@ -253,6 +256,8 @@ class StateTable:
         kinds = None
         if deleted is not None and deleted.any() and not self._is_strict:
             kinds = np.where(deleted, Kind.DELETE, Kind.PUT).astype(np.uint8)
+        if self._encoding.schema.clock_columns:
+            rows = self._encoding.schema.with_present_time(rows, self._commits().now())
         if self._generation is not None:
             rows = self._generation.completed(rows, kinds)
         keys, values = self._encoding.encode(rows, kinds)

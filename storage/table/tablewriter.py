@@ -56,15 +56,25 @@ class TableWriter:
     """
 
     def __init__(
-        self, environment: Environment, encoding: Encoding, shards: int, epoch: int = 0
+        self,
+        environment: Environment,
+        encoding: Encoding,
+        shards: int,
+        epoch: int = 0,
+        planned: int | None = None,
     ) -> None:
-        """``epoch``: the last one that was committed when the write was planned."""
+        """``epoch``: the last one that was committed when the write was planned.
+
+        ``planned``: the time of that, microseconds since 1970, by default now; it is the default of
+        columns with that of the clock.
+        """
         self._environment = environment
         self._encoding = encoding
         self._epoch = epoch
         fold = _fold_of(encoding)
         self._segments = SegmentWriter(environment, encoding.vnode_count, shards, fold=fold)
         self._row_ids = None if encoding.schema.row_id is None else RowIds(environment)
+        self._planned = environment.now() if planned is None else planned
         self._generation = generation_of(encoding.definition)
         self._checks = row_checks(encoding.definition)
         self._lifetime = Lifetime(encoding.definition, environment.now())
@@ -102,6 +112,7 @@ class TableWriter:
         for start, step in _steps(batch):
             part = batch.slice(start, step)
             part_kinds = None if kinds is None else kinds[start : start + step]
+            part = self._encoding.schema.with_present_time(part, self._planned)
             if self._generation is not None:
                 part = self._generation.completed(part, part_kinds)
             if self._row_ids is not None:
@@ -175,13 +186,18 @@ def _steps(batch: pa.RecordBatch) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class WriteTarget:
-    """One table to write to, and the last epoch when that was planned. Picklable."""
+    """One table to write to, and the last epoch and the time when that was planned. Picklable.
+
+    ``planned``: microseconds since 1970; all tasks of a write, and their repetitions, have this one
+    as the present time of defaults. None: each has its own.
+    """
 
     path: str
     definition: TableDefinition
     vnode_count: int
     shards: int
     epoch: int = 0
+    planned: int | None = None
 
     def check_patch(self, schema: pa.Schema) -> None:
         """Raise what `TableWriter.patch` raises for all batches of a schema.
@@ -199,7 +215,7 @@ class WriteTarget:
         """Return a writer for one task of this process."""
         encoding = encoding_of(self.definition, self.vnode_count)
         environment = environment or environment_of(self.path)
-        return TableWriter(environment, encoding, self.shards, self.epoch)
+        return TableWriter(environment, encoding, self.shards, self.epoch, self.planned)
 
 
 def _fold_of(encoding: Encoding) -> EntryFold | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from relstate.storage import Store
+from relstate.storage import Proposal, SegmentRecord, Store
 from relstate.storage.errors import (
     CheckViolationError,
     SchemaError,
@@ -38,6 +39,14 @@ from relstate.storage.errors import (
         ("TIMESTAMP_NTZ", "'2026-01-01 00:00:00'", datetime(2026, 1, 1)),
         ("TIME", "CAST('12:00:00' AS TIME)", time(12)),
         ("INT", "NULL", None),
+        ("STRING", "upper('x') || lcase('Y')", "Xy"),
+        ("BIGINT", "(1 + 2) * 3", 9),
+        ("DECIMAL(12,2)", "2 * 1.25", Decimal("2.50")),
+        ("INT", "CASE WHEN 1 > 2 THEN 3 ELSE pmod(-7, 4) END", 1),
+        ("DATE", "date_add(DATE'2026-02-28', 1)", date(2026, 3, 1)),
+        ("TIMESTAMP", "CAST(DATE'2026-02-28' AS TIMESTAMP)", datetime(2026, 2, 28, tzinfo=UTC)),
+        ("BOOLEAN", "length('é') = 1", True),
+        ("INT", "CAST(NULL AS INT)", None),
     ],
 )  # fmt: skip
 def test_a_default_has_the_type_of_its_column(
@@ -105,6 +114,14 @@ def test_a_default_follows_its_column(store: Store) -> None:
         ("foo", UnsupportedExpressionError, "the DEFAULT foo of the column 'c'.*'foo'.*a constant"),
         ("id.x", UnsupportedExpressionError, "has no field 'x'.*a constant"),
         ("1", SchemaError, r"write a time such as CAST\('12:00:00' AS TIME\)"),
+        ("id + 1", UnsupportedExpressionError, "it reads a column; a DEFAULT is a constant"),
+        ("rand()", UnsupportedExpressionError, "'RAND.*not known here.*an expression of constants"),
+        ("current_user()", UnsupportedExpressionError, "'CURRENT_USER.*not known here"),
+        ("upper('ä')", UnsupportedExpressionError, "the case of letters beyond ASCII"),
+        ("current_timestamp(3)", UnsupportedExpressionError, "one of the functions current_time"),
+        ("CAST(now() AS DATE)", UnsupportedExpressionError, "current_date.* alone"),
+        ("1 / 0", SchemaError, "it divides by zero"),
+        ("now()", SchemaError, "the column is TIME.*, and the present time is a DATE, a TIMESTAMP"),
     ],
 )
 def test_a_refusal_says_what_a_default_is(
@@ -124,3 +141,99 @@ def test_a_default_has_no_comment_around_it(store: Store, expression: str) -> No
     default = store.state.table("t").definition.schema.column("c").default
     assert default is not None
     assert default.expression == "7"
+
+
+CLOCKS = {
+    "at": "current_timestamp()",
+    "day": "current_date",
+    "local": "( now() )",
+    "start": "curdate()",
+}
+CLOCK_COLUMNS = "id INT, at TIMESTAMP NOT NULL, day DATE, local TIMESTAMP_NTZ, start TIMESTAMP"
+
+
+@pytest.fixture
+def timed(store: Store) -> Store:
+    """A store with a table whose columns have the time of their write."""
+    store.create_table("t", CLOCK_COLUMNS, primary_key=["id"], defaults=CLOCKS)
+    return store
+
+
+def test_a_default_may_be_the_time_of_the_write(timed: Store) -> None:
+    """That of the machine's clock, in UTC; what is given stays."""
+    before = timed.environment.now()
+    given = datetime(2000, 1, 1, tzinfo=UTC)
+    with Store.open(timed.path) as again:
+        again.write("t", [{"id": 1}, {"id": 2, "at": given, "day": None}])
+    first, second = timed.table("t").to_dicts()
+
+    at = first["at"]
+    assert before <= int(at.timestamp() * 1_000_000) <= timed.environment.now()
+    assert (first["day"], first["local"]) == (at.date(), at.replace(tzinfo=None))
+    assert first["start"] == at.replace(hour=0, minute=0, second=0, microsecond=0)
+    assert (second["at"], second["day"], second["local"]) == (given, None, first["local"])
+
+
+def test_a_write_has_one_time(timed: Store) -> None:
+    """All its tasks have the time at which it was planned, however often they run."""
+    target = timed.jobs.write_target("t")
+    segments: list[SegmentRecord] = []
+    for number in range(3):
+        with pickle.loads(pickle.dumps(target)).open(timed.environment) as writer:
+            writer.write(pa.RecordBatch.from_pylist([{"id": number}]))
+            writer.write(pa.RecordBatch.from_pylist([{"id": number + 10}]))
+            segments += writer.finish()
+    proposal = Proposal(
+        operation="write", started=timed.environment.now(), segments=tuple(segments)
+    )
+    timed.jobs.commit(proposal)
+    times = {row["at"] for row in timed.table("t").to_dicts()}
+    assert [int(at.timestamp() * 1_000_000) for at in times] == [target.planned]
+
+    timed.write("t", [{"id": 1}])
+    assert timed.table("t").get(1).at > times.pop()  # type: ignore[union-attr]
+
+
+def test_the_time_of_a_write_is_a_value_like_others(store: Store) -> None:
+    """For generated columns, constraints, state tables, documents and tables without a key."""
+    columns = "id INT, at TIMESTAMP, year INT"
+    arguments: dict[str, Any] = {
+        "defaults": {"at": "now()"},
+        "generated": {"year": "year(at)"},
+        "constraints": {"young": "at >= TIMESTAMP'2020-01-01 00:00:00'"},
+    }
+    store.create_table("t", columns, primary_key=["id"], **arguments)
+    store.create_table("log", columns, **arguments)
+    store.create_table(
+        "d", "id INT, at DATE", primary_key=["id"], encoding="document", defaults={"at": "now()"}
+    )
+    state = store.state_table("t")
+    state.write(pa.RecordBatch.from_pylist([{"id": 1}]))
+    state.commit()
+    for name in ("t", "log", "d"):
+        store.write(name, [{"id": 2}])
+        assert all(row["at"] is not None for row in store.table(name).to_dicts())
+    rows = store.table("t").to_dicts() + store.table("log").to_dicts()
+    assert [row["year"] for row in rows] == [row["at"].year for row in rows]
+    assert len(rows) == 3
+    with pytest.raises(CheckViolationError, match="'young'"):
+        store.write("t", [{"id": 3, "at": datetime(2000, 1, 1, tzinfo=UTC)}])
+
+
+def test_the_catalog_keeps_the_function(timed: Store) -> None:
+    """As it was written; other processes, and tables that are like this one, have it."""
+    timed.create_table_like("copy", "t")
+    with Store.open(timed.path) as again:
+        for name in ("t", "copy"):
+            columns = again.state.table(name).definition.schema.columns
+            kept = [None if c.default is None else c.default.to_json() for c in columns]
+            assert kept == [
+                None,
+                {"expression": "current_timestamp()", "clock": "timestamp"},
+                {"expression": "current_date", "clock": "date"},
+                {"expression": "( now() )", "clock": "timestamp"},
+                {"expression": "curdate()", "clock": "date"},
+            ]
+    timed.set_default("t", "local", None)
+    timed.write("t", [{"id": 1}])
+    assert timed.table("t").get(1).local is None  # type: ignore[union-attr]

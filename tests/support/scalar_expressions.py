@@ -36,6 +36,7 @@ least(d, e); greatest(t, u); least(dt, du); greatest(n, i); least(ts, ts); great
 least(d, i); greatest(s, b, i); coalesce(s, 1); coalesce(d, n, i); coalesce(nn, i);
 length(t); char_length(t); octet_length(t); bit_length(t); length(bi); octet_length(bi); trim(t);
 ltrim(t); rtrim(t); substring(t, 1, 2); substring(t, 0, 2); substring(t, -2, 1);
+upper('aB') || lcase('C'); t = ucase('ab');
 substring(t, -5, 3); substring(t, -3); substring(t, 2); substring(t, 3, 0); substring(t, -2, 5);
 substr(t, 2, -1); substring(t, 0); substring(t, 2147483647, 2147483647);
 substring(t, -2147483648, 2147483647); substring(t, -7, 6); substring(t FROM 2 FOR 1);

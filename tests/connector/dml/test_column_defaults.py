@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -102,9 +103,9 @@ def query_with_defaults(store: Store, query: str, *, by_name: bool = False) -> s
     store.create_table(
         "t", "k INT, a INT, b STRING", primary_key=["k"], defaults=defaults, if_not_exists=True
     )
-    definition = store.state.table("t").definition
     columns = None if by_name else ("a", "b")
-    insert = with_defaults(Insert("t", query, columns, by_name=by_name), definition)
+    insert = Insert("t", query, columns, by_name=by_name)
+    insert = with_defaults(insert, store.jobs.write_target("t"))
     assert isinstance(insert, Insert)
     return insert.query
 
@@ -186,6 +187,43 @@ def test_statements_give_defaults_of_each_type(db: Database, store: Store) -> No
     assert [str(row[1]) for row in sorted_rows(store, "u")] == ["12:30:00", "12:30:00"]
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO t (k) SELECT 2 UNION ALL SELECT 3",
+        "INSERT INTO t VALUES (2, DEFAULT, DEFAULT, DEFAULT), (3, DEFAULT, DEFAULT, DEFAULT)",
+        "INSERT INTO t (k, at) VALUES (2, DEFAULT), (3, DEFAULT)",
+        (
+            "MERGE INTO t USING (SELECT 1 AS k UNION ALL SELECT 2) s ON t.k = s.k WHEN MATCHED "
+            "THEN UPDATE SET at = DEFAULT, day = DEFAULT, local = DEFAULT "
+            "WHEN NOT MATCHED THEN INSERT (k) VALUES (s.k)"
+        ),
+        "UPDATE t SET at = DEFAULT, day = DEFAULT, local = DEFAULT",
+    ],
+)
+def test_a_statement_has_one_time(db: Database, store: Store, statement: str) -> None:
+    """That of the clock in UTC, whoever gives it to a row: the writer, or the word DEFAULT."""
+    db.sql(
+        "CREATE TABLE t (k INT PRIMARY KEY, at TIMESTAMP NOT NULL DEFAULT current_timestamp() "
+        "COMMENT 'x', day DATE DEFAULT current_date, local TIMESTAMP_NTZ DEFAULT now())"
+    )
+    (shown,) = db.sql("SHOW CREATE TABLE t").first() or ()
+    assert "NOT NULL DEFAULT current_timestamp() COMMENT 'x'" in shown
+    store.write("t", [{"k": 1}])
+    zone = db.spark.conf.get("spark.sql.session.timeZone")
+    db.spark.conf.set("spark.sql.session.timeZone", "Pacific/Kiritimati")
+    before = datetime.fromtimestamp(store.environment.now() / 1_000_000, UTC)
+    try:
+        db.sql(statement)
+    finally:
+        db.spark.conf.set("spark.sql.session.timeZone", zone)
+    rows = store.table("t").to_dicts()
+    for row in rows:
+        local = row["at"].replace(tzinfo=None)
+        assert (row["day"], row["local"]) == (local.date(), local)
+    assert len({row["at"] for row in rows if row["at"] >= before}) == 1
+
+
 def test_dataframes_give_defaults(db: Database, store: Store, spark: SparkSession) -> None:
     """Through db.write and format("relstate"), on the driver and in tasks."""
     db.sql(CREATE)
@@ -194,6 +232,14 @@ def test_dataframes_give_defaults(db: Database, store: Store, spark: SparkSessio
     writer.save(store.path)
 
     assert store.table("t").count(where="n = -1 AND price = 9.5 AND plain IS NULL") == 6
+    store.create_table("u", "id BIGINT, at TIMESTAMP", primary_key=["id"], defaults={"at": "now()"})
+    db.write(spark.range(0, 10, 1, 2), "u")
+    writer = spark.range(10, 20, 1, 2).write.format("relstate").option("table", "u").mode("append")
+    writer.save(store.path)
+    times = dict(sorted_rows(store, "u"))
+    assert len({times[number] for number in range(10)}) == 1
+    assert len({times[number] for number in range(10, 20)}) == 1
+    assert times[0] < times[10]
 
 
 def test_defaults_are_shown_and_altered(db: Database, store: Store) -> None:
@@ -243,8 +289,10 @@ def test_a_view_follows_defaults(db: Database, store: Store) -> None:
 @pytest.mark.parametrize(
     ("statement", "error", "match"),
     [
-        ("CREATE TABLE u (a INT PRIMARY KEY, b TIMESTAMP DEFAULT current_timestamp())",
-         UnsupportedExpressionError, "a DEFAULT is a constant"),
+        ("CREATE TABLE u (a INT PRIMARY KEY, b STRING DEFAULT current_user())",
+         UnsupportedExpressionError, "'CURRENT_USER.*a DEFAULT is a constant"),
+        ("CREATE TABLE u (a INT PRIMARY KEY, b STRING DEFAULT current_timestamp())",
+         SchemaError, "the present time is a DATE, a TIMESTAMP"),
         ("CREATE TABLE u (a INT PRIMARY KEY, b INT DEFAULT a)",
          UnsupportedExpressionError, "reads a column"),
         ("CREATE TABLE u (a INT PRIMARY KEY, b INT DEFAULT 'x')", SchemaError, "not a INT"),

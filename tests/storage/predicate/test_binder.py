@@ -44,7 +44,7 @@ SCHEMA = TableSchema.build(
         ("nothing(i) = 1", "a function that is not known here"),
         ("isnan(i, i)", "a function that is not known here"),
         ("startswith(s)", "a function that is not known here"),
-        ("upper(s) = 'A'", "a function that is not known here"),
+        ("upper(s) = 'A'", "the case of other texts than constants is not known"),
         ("nothing(i)", "a function that is not known here"),
         ("i + 1 = 2", r"'i \+ 1 = 2': it may overflow or divide by zero"),
         ("-i = 1", "may overflow"),
