@@ -15,8 +15,9 @@ from relstate.storage import errors
 
 _IDENTITY = (
     "IDENTITY is not offered, because writers do not wait for each other to get numbers: a table "
-    "without a primary key has unique ascending ids in its hidden column _row_id; as a key write "
-    "uuid(), or monotonically_increasing_id() of a query with an offset of your own"
+    "without a primary key has unique ascending ids in its hidden column _row_id; for a key write "
+    "uuid(), or number the rows in the statement, INSERT INTO t SELECT coalesce((SELECT max(id) "
+    "FROM t), 0) + row_number() OVER (ORDER BY …), … FROM s, which runs again if others insert"
 )
 
 

@@ -187,3 +187,23 @@ def test_parts_that_were_read_are_read_again(
 
     assert rival.tries == 2
     assert store.table("docs").get(1)["l"] == [7, 2, 3]  # type: ignore[index]
+
+
+def test_rows_that_a_statement_numbers_have_numbers_of_their_own(
+    db: Database, items: str, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A number above the greatest one is read again if others insert: this replaces IDENTITY."""
+    rival = _Rival(
+        monkeypatch,
+        store,
+        1,
+        lambda _: store.write(items, [{"id": 4, "name": "rival", "n": 0}]),
+    )
+    db.sql(
+        "INSERT INTO items (id, name) "
+        "SELECT coalesce((SELECT max(id) FROM items), 0) + row_number() OVER (ORDER BY name), name "
+        "FROM VALUES ('y'), ('x') AS new(name)"
+    )
+    assert rival.tries == 2
+    names = {row["id"]: row["name"] for row in store.table(items).to_dicts(where="id > 3")}
+    assert names == {4: "rival", 5: "x", 6: "y"}
