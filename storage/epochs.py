@@ -163,13 +163,14 @@ class Epochs:
 
     @property
     def likely_state(self) -> StoreState:
-        """The store at what is probably its newest epoch, looked up only if that is doubtful.
+        """The store at an epoch that was the newest lately, looked up where a look is no request.
 
-        For a writer, whose commit fails if it is not. ClosedError.
+        For what looks later: a writer, whose commit fails if what it was prepared for has changed,
+        and the reader of a table. ClosedError.
         """
         self.check_open()
         state = self._state
-        return state if self.log.is_probably_newest(state) else self.look_up()
+        return state if self.log.was_newest_lately(state) else self.state
 
     def advance(self, state: StoreState) -> None:
         """Take a state that a commit has led to as the newest known."""

@@ -144,9 +144,12 @@ class LatestReaders:
         self._readers: dict[str, LatestReader] = {}
 
     def reader(self, name: str) -> LatestReader:
-        """Return the reader of a table. Errors as of `LatestReader`; TableNameError."""
+        """Return the reader of a table. Errors as of `LatestReader`; TableNameError.
+
+        Where a look is a request, a table that was there lately is looked for by its reader only.
+        """
         key = lower_name(name)
-        state = self._epochs.state
+        state = self._epochs.likely_state
         with self._lock:
             if state is not self._state:
                 self._state, self._readers = state, {}

@@ -28,7 +28,9 @@ the entry of a dead writer (below), can hide.
 **The delay of removal.** Where each look is a request to a server, the environment has a delay: an
 entry is removed only when it is so much older, by the clock of the files, than the newest one. So
 within half of that time after a reader saw its own entry, a missing next entry was not removed, and
-one look is enough. A writer looks in any case (below).
+one look is enough; the look reads the next entry, which is as cheap. A writer whose slot was taken
+meanwhile by an entry that follows the same commit takes that as the next one, without a look at the
+archive; it looks there once it has a slot itself (below).
 
 **The look before a commit.** Where it is a request, a writer leaves it out if what it knows of the
 log is probably the newest: its own entry was seen lately, and no other writer has come between its
@@ -130,6 +132,8 @@ class Log:
         self._last_own: tuple[str, Moment] = ("", LONG_AGO)
         # How many commits there were since another writer's; see "The look before a commit".
         self._undisturbed = _ALONE
+        # The entry that was in the slot of the last commit that came too late.
+        self._winner: Entry | None = None
 
     # Creating
 
@@ -250,6 +254,9 @@ class Log:
         monotonic = environment.monotonic()
         if not self._was_listed(monotonic):
             return state if self._is_newest(state) else self._reload(state)
+        if environment.removal_delay:
+            # A look that finds the next entry would be a request that only its reading repeats.
+            return self._follow(state)
         watch, version = self._watch, None
         if monotonic >= self._next_version:
             version = environment.folder_version(LOG)
@@ -261,10 +268,19 @@ class Log:
             watch = _Watch.of(state.epoch)
         # In this order: see "The order of removal".
         if environment.exists(watch.next_path) or not self._has_own(state, watch):
-            return self._advance(state)
+            now = Moment.of(environment)
+            return self._advance(state, self._next_entries(state), now)
         # Gets call this: a new watch would cost as much as a look.
         self._watch = watch if watch.version == version else replace(watch, version=version)
         return state
+
+    def _follow(self, state: StoreState) -> StoreState:
+        """Return the newest state, by reading the next entry at once."""
+        now = Moment.of(self.environment)
+        entries = self._next_entries(state)
+        if entries:
+            return self._advance(state, entries, now)
+        return state if self._has_own(state, _Watch.of(state.epoch)) else self._reload(state)
 
     def _was_listed(self, monotonic: float) -> bool:
         """Return whether the folder was listed lately; ``monotonic``: the clock's time now."""
@@ -334,10 +350,17 @@ class Log:
         self._listed = Moment.of(self.environment)
         return self._files.listing().newest == state.epoch and self._contains(state)
 
-    def _advance(self, state: StoreState) -> StoreState:
-        now = Moment.of(self.environment)
-        entries = self._files.entries_after(state.epoch)
-        if not entries or not self._contains(state):
+    def _next_entries(self, state: StoreState) -> list[Entry]:
+        """Return the entries after a state; that of a winner of a race is not read again."""
+        winner = self._winner
+        if winner is None or winner.parent != state.commit_id:
+            return self._files.entries_after(state.epoch)
+        return [winner, *self._files.entries_after(winner.epoch)]
+
+    def _advance(self, state: StoreState, entries: Sequence[Entry], now: Moment) -> StoreState:
+        """Return the state after entries, which were read after ``now``, if they are committed."""
+        # See "The order of removal", and "The delay of removal" for what was seen.
+        if not entries or not (self._was_seen(state.commit_id) or self._contains(state)):
             return self._reload(state)
         self._check_parents(state, entries)
         self._cache.add(entries)
@@ -346,11 +369,11 @@ class Log:
 
     def is_probably_newest(self, state: StoreState) -> bool:
         """Return whether to commit after a state without a look. See "The look before a commit"."""
-        return (
-            self.environment.removal_delay > 0
-            and self._undisturbed >= _ALONE
-            and self._was_seen(state.commit_id)
-        )
+        return self._undisturbed >= _ALONE and self.was_newest_lately(state)
+
+    def was_newest_lately(self, state: StoreState) -> bool:
+        """Return whether a state was the newest within minutes; False where looks are cheap."""
+        return self.environment.removal_delay > 0 and self._was_seen(state.commit_id)
 
     def _reload(self, state: StoreState) -> StoreState:
         self._undisturbed = 0
@@ -434,9 +457,11 @@ class Log:
 
     def _resolve_outcome(self, entry: Entry, doubt: UnknownOutcomeError | None) -> bool:
         """Return whether an entry was committed, by reading the log; remove the entry if dead."""
+        self._undisturbed = 0
+        if doubt is None and self._is_lost(entry):
+            return False
         # The request may have taken any time: what was seen before it proves nothing after it.
         self._last_own = ("", LONG_AGO)
-        self._undisturbed = 0
         try:
             committed = self._read_committed(entry.epoch)
             mine = committed is not None and committed.commit_id == entry.commit_id
@@ -450,6 +475,25 @@ class Log:
         if committed is None and doubt is not None:
             raise self._unknown_outcome_error(entry) from doubt
         return mine
+
+    def _is_lost(self, entry: Entry) -> bool:
+        """Return whether one look shows that another commit has the slot of an entry.
+
+        It does if the other one follows the same commit, whose own entry was seen so lately that
+        the slot cannot have been free again since. See "The delay of removal".
+        """
+        if not self.environment.removal_delay:
+            return False
+        try:
+            winner = self._files.entry(entry.epoch)
+        except (StorageError, FileNotFoundError):
+            return False
+        if winner.commit_id == entry.commit_id or winner.parent != entry.parent:
+            return False
+        if not self._was_seen(entry.parent):
+            return False
+        self._winner = winner
+        return True
 
     def _read_committed(self, epoch: int) -> Entry | None:
         """Return the entry that was committed as an epoch; None if there is none."""

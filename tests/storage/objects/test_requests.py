@@ -49,7 +49,7 @@ def test_a_look_for_a_newer_epoch_is_one_request(store: Store) -> None:
     taken(store)
     epoch = store.epoch
 
-    assert taken(store) == [("head", f"_log/{epoch + 1:020d}.json")]
+    assert taken(store) == [("get", f"_log/{epoch + 1:020d}.json")]
 
 
 def test_a_get_with_a_warm_cache_is_one_request(store: Store) -> None:
@@ -62,7 +62,25 @@ def test_a_get_with_a_warm_cache_is_one_request(store: Store) -> None:
 
     assert row is not None
     assert row["v"] == "x" * 50
-    assert [kind for kind, _ in taken(store)] == ["head"]
+    assert [kind for kind, _ in taken(store)] == ["get"]
+
+    store.table("t").get(7)
+    store.table("t").get(8)
+    assert [kind for kind, _ in taken(store)] == ["get", "get"]
+
+
+def test_a_table_that_was_dropped_is_missed_by_its_reader(store: Store, opener: Opener) -> None:
+    """The name is looked up without a request if it was there lately, and then at each read."""
+    store.table("t").get(1)
+    other = Store.open("", environment=opener())
+    other.drop_table("t")
+    table = store.table("t")
+    with pytest.raises(TableNotFoundError):
+        table.get(1)
+    other.create_table("new", "id BIGINT", primary_key=["id"])
+    assert store.table("new").count() == 0
+    with pytest.raises(TableNotFoundError):
+        store.table("t")
 
 
 def of_store(requests: list[tuple[str, str]]) -> list[str]:
@@ -98,8 +116,8 @@ def test_a_write_looks_first_while_others_write(store: Store, opener: Opener) ->
     upsert(other, "t", [(9, "other")])
     store.write("t", [{"id": 9, "v": "mine"}])
 
-    # The look, the entry that it found, the one after it.
-    assert of_store(taken(store))[-2:] == ["put_new", "head"]
+    # The entry that the look found, and the one after it.
+    assert of_store(taken(store)) == ["get", "get", "put_new", "head"]
     row = other.table("t").get(9)
     assert row is not None
     assert row["v"] == "mine"
@@ -108,6 +126,37 @@ def test_a_write_looks_first_while_others_write(store: Store, opener: Opener) ->
     taken(store)
     store.write("t", [{"id": 1, "v": "alone"}])
     assert of_store(taken(store)) == ["put_new", "head"]
+
+
+def test_a_lost_attempt_is_a_put_and_a_read_of_each_entry(tmp_path: Path, opener: Opener) -> None:
+    """And a look at the archive only if the writer has not seen its own entry for minutes."""
+    clock = ManualClock(SystemClock().now())
+    store = Store.create(
+        "", environment=CountedStore(opener().root, tmp_path / "mine", clock=clock)
+    )
+    store.create_table("t", "id BIGINT, v STRING", primary_key=["id"])
+    other = Store.open("", environment=opener())
+    commit_at = store.environment.put_if_absent
+    for seconds in (0, 301):
+        for number in range(9):
+            store.write("t", [{"id": number, "v": "alone"}])
+
+        def late(*args: object, seconds: int = seconds, **options: object) -> None:
+            store.environment.put_if_absent = commit_at  # type: ignore[method-assign]
+            other.write("t", [{"id": 1, "v": "other"}])
+            clock.advance(seconds)
+            commit_at(*args, **options)  # type: ignore[arg-type]
+
+        store.environment.put_if_absent = late  # type: ignore[method-assign]
+        taken(store)
+        store.write("t", [{"id": 2, "v": "mine"}])
+        requests = taken(store)
+        if not seconds:
+            assert of_store(requests) == ["put_new", "get", "get", "put_new", "head"]
+        read = [name for kind, name in requests if kind == "get"]
+        assert any(name.startswith("_archive/") for name in read) == bool(seconds)
+        assert other.epoch == store.epoch
+    assert other.check().problems == ()
 
 
 def test_a_write_without_a_look_sees_what_others_did(store: Store, opener: Opener) -> None:
@@ -214,7 +263,7 @@ def test_entries_stay_for_the_readers_that_look_once(store: Store) -> None:
 
     environment.taken()
     assert reader.epoch == store.epoch >= first + 100
-    assert {kind for kind, _ in environment.taken()} == {"get", "head"}
+    assert {kind for kind, _ in environment.taken()} == {"get"}
     row = reader.table("t").get(1)
     assert row is not None
     assert row["v"] == "99"
@@ -273,7 +322,7 @@ def test_the_parts_of_a_statement_look_once(store: Store, opener: Opener) -> Non
             assert store.epoch == before + 3
     assert len(taken(store)) > 0
     store.epoch  # noqa: B018
-    assert [kind for kind, _ in taken(store)] == ["head"]
+    assert [kind for kind, _ in taken(store)] == ["get"]
 
 
 def test_segments_of_tasks_are_committed_without_looks_at_them(
