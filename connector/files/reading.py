@@ -191,7 +191,8 @@ def _fields_of(
     if unknown:
         known = ", ".join(field.name for field in fields)
         raise errors.SchemaMismatchError(
-            f"{file.path} has the column {unknown[0]!r}, and the table has only {known}"
+            f"{file.path} has the column {unknown[0]!r}, and the table has only {known}: remove it "
+            "from the file, or add it to the table (ALTER TABLE t ADD COLUMNS)"
         )
     return [by_name[name.lower()] for name in names]
 

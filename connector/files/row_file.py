@@ -1,6 +1,7 @@
 """Opening files of rows, which are outside of any store: the one door to them.
 
-Promises: a file that is written appears whole, or not at all. Errors are OSError, with the path.
+Promises: a file that is written appears whole, or not at all. Errors are UsageError for a missing
+file, else OSError, with the path.
 Does not know: what is in them.
 """
 
@@ -16,6 +17,8 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from relstate.storage import errors
 
 from .file_format import compression_of
 
@@ -51,10 +54,15 @@ class InputFile:
 
 @contextmanager
 def open_input(path: str) -> Iterator[InputFile]:
-    """Open a file, or standard input for ``-``, for the block. OSError."""
+    """Open a file, or standard input for ``-``, for the block.
+
+    UsageError if there is no such file; OSError.
+    """
     if path == STANDARD:
         yield InputFile(path, sys.stdin.buffer, sys.stdin.buffer)
         return
+    if not os.path.exists(path):
+        raise errors.UsageError(f"there is no file {path!r}: nothing was read")
     with pa.OSFile(path, "r") as raw:
         compression = compression_of(path)
         stream = raw if compression is None else pa.CompressedInputStream(raw, compression)

@@ -121,6 +121,15 @@ def test_a_file_that_does_not_fit_is_refused(
     assert result.errors.count("\n") == 1
 
 
+def test_a_file_that_is_missing_is_named(shop: Store, folder: Path) -> None:
+    """The message is relstate's, not that of the operating system."""
+    result = run("load", shop.path, "orders", str(folder / "missing.csv"))
+
+    assert (result.code, result.output) == (2, "")
+    message = f"relstate: UsageError: there is no file '{folder}/missing.csv': nothing was read\n"
+    assert result.errors == message
+
+
 def test_objects_without_names_are_rows(shop: Store, folder: Path) -> None:
     """All that such a row lacks is NULL."""
     shop.create_table("notes", "note STRING, stars INT")
