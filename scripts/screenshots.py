@@ -36,7 +36,7 @@ class Picture:
 
 
 PICTURES = (
-    Picture("ui-store", "/", 960),
+    Picture("ui-store", "/", 1165),
     Picture("ui-view", "/view?name=carrier_hours", 1040, "dark"),
     Picture("ui-table", "/table?name=flights", 640, heading="h2:nth-of-type(3)"),
 )
