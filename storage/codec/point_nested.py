@@ -28,6 +28,7 @@ from relstate.vnode import struct_values
 
 from ..errors import NullValueError
 from .point_value import FixedPoint, PointValue, TextPoint, VariablePoint
+from .row_body import bitmap_width, null_bit
 
 _HEADER = struct.Struct("<IB")
 
@@ -36,10 +37,13 @@ class PointBody:
     """A row, or the fields of a struct, as in row_body.py."""
 
     def __init__(self, codecs: Sequence[PointValue], fields: Sequence[pa.Field]) -> None:
-        width = -(-len(fields) // 8)
+        width = bitmap_width(len(fields))
         self._bitmap_width = width
         self._no_nulls = bytes(width)
-        self._required = sum(1 << i for i, field in enumerate(fields) if not field.nullable)
+        self._bits = [1 << null_bit(index) for index in range(len(fields))]
+        self._required = sum(
+            bit for bit, field in zip(self._bits, fields, strict=True) if not field.nullable
+        )
         self._names: list[str] = [field.name for field in fields]
         # The last variable field ends where the row does, and has no slot: one of no bytes.
         last = max(
@@ -59,16 +63,16 @@ class PointBody:
         ]
         # Texts are decoded here: another call would take longer than that.
         self._variable = [
-            (index, None if isinstance(codec, TextPoint) else codec.decode)
+            (index, self._bits[index], None if isinstance(codec, TextPoint) else codec.decode)
             for index, codec in enumerate(codecs)
             if isinstance(codec, VariablePoint)
         ]
         self._last = last
         self._steps: list[tuple[int, Callable[[Any], Any], bool, Any]] = [
-            (1 << index, codec.encode, False, codec.zero)
+            (bit, codec.encode, False, codec.zero)
             if isinstance(codec, FixedPoint)
-            else (1 << index, codec.encode, True, None)
-            for index, codec in enumerate(codecs)
+            else (bit, codec.encode, True, None)
+            for bit, codec in zip(self._bits, codecs, strict=True)
         ]
 
     def encode(self, values: Sequence[Any]) -> bytes:
@@ -102,11 +106,11 @@ class PointBody:
         bitmap, *values = self._unpack(data, start)
         nulls = 0 if bitmap == self._no_nulls else int.from_bytes(bitmap, "little")
         last = self._last
-        for index, decode in self._variable:
+        for index, bit, decode in self._variable:
             stop = end if index == last else base + values[index]
             if not position <= stop <= end:
                 raise ValueError(f"field {index} of a row does not end where its bytes do")
-            if not nulls >> index & 1:
+            if not nulls & bit:
                 values[index] = (
                     data[position:stop].decode() if decode is None else decode(data, position, stop)
                 )
@@ -125,10 +129,13 @@ class PointBody:
         It is `decode` for these fields only; the bytes of the others are not looked at.
         """
         fixed: dict[int, Any] = dict(self._fixed)
-        variable: dict[int, Any] = dict(self._variable)
+        variable: dict[int, Any] = {index: decode for index, _, decode in self._variable}
         befores = dict(zip(variable, [None, *variable], strict=False))
         steps = [
-            (index, index in variable, variable.get(index, fixed.get(index)), befores.get(index))
+            (
+                (index, self._bits[index], index in variable),
+                (variable.get(index, fixed.get(index)), befores.get(index)),
+            )
             for index in indices
         ]
         width, unpack, no_nulls = self._width, self._unpack, self._no_nulls
@@ -141,9 +148,9 @@ class PointBody:
             bitmap, *slots = unpack(data, start)
             nulls = 0 if bitmap == no_nulls else int.from_bytes(bitmap, "little")
             values: list[Any] = []
-            for index, is_variable, decode_value, before in steps:
+            for (index, bit, is_variable), (decode_value, before) in steps:
                 value = slots[index]
-                if nulls >> index & 1:
+                if nulls & bit:
                     value = None
                 elif is_variable:
                     position = base + (0 if before is None else slots[before])
@@ -166,10 +173,12 @@ class PointBody:
         if nulls & self._required:
             name = self._first(nulls & self._required)
             raise ValueError(f"the field {name!r} of a struct is NULL and must not be")
-        return [None if nulls >> index & 1 else value for index, value in enumerate(values)]
+        return [
+            None if nulls & bit else value for bit, value in zip(self._bits, values, strict=True)
+        ]
 
     def _first(self, bits: int) -> str:
-        return self._names[(bits & -bits).bit_length() - 1]
+        return self._names[self._bits.index(bits & -bits)]
 
 
 class TuplePoint(VariablePoint):

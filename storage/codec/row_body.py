@@ -2,8 +2,9 @@
 
     null bitmap | fixed area | variable area
 
-- The null bitmap has one bit per field, ``ceil(fields / 8)`` bytes, the lowest bit of the first
-  byte for the first field; 1 means NULL.
+- The null bitmap has one bit per field, ``fields // 8 + 1`` bytes, the lowest bit of the first
+  byte for the first field; 1 means NULL. The highest bit of the first byte belongs to no field and
+  is 0: a value that begins with a header has it, see table/header.py.
 - The fixed area has one slot per field, in order, packed, little endian: the value itself where
   the type is of fixed width; else, as u32, where the field's bytes end in the variable area.
   They begin where the variable field before ends. A NULL has a slot of zeros, or empty bytes.
@@ -51,7 +52,7 @@ class RowBody:
 
     def __init__(self, fields: Sequence[Field]) -> None:
         self.fields = tuple(fields)
-        self.bitmap_width = -(-len(fields) // 8)
+        self.bitmap_width = bitmap_width(len(fields))
         self._variable = [
             index for index, field in enumerate(fields) if isinstance(field, VariableField)
         ]
@@ -81,7 +82,8 @@ class RowBody:
         for index, (field, column) in enumerate(zip(self.fields, columns, strict=True)):
             nulls = nulls_of(column)
             if nulls is not None:
-                area[:, len(header) + index // 8] |= nulls.astype(np.uint8) << np.uint8(index % 8)
+                byte, bit = divmod(null_bit(index), 8)
+                area[:, len(header) + byte] |= nulls.astype(np.uint8) << np.uint8(bit)
             # Zeros, or no bytes, where all are NULL. Most columns of the narrowest rows are such.
             is_empty = column.null_count == rows
             if isinstance(field, FixedField):
@@ -166,8 +168,9 @@ class RowBody:
         return area.load(self._offsets[index], self._dtypes[index])
 
     def _nulls(self, area: _FixedArea, index: int) -> Nulls:
-        bitmap = area.load(index // 8, np.dtype(np.uint8)).view(np.uint8)
-        nulls = (bitmap & np.uint8(1 << index % 8)).astype(np.bool_)
+        byte, bit = divmod(null_bit(index), 8)
+        bitmap = area.load(byte, np.dtype(np.uint8)).view(np.uint8)
+        nulls = (bitmap & np.uint8(1 << bit)).astype(np.bool_)
         return nulls if nulls.any() else None
 
     def _runs(
@@ -186,6 +189,16 @@ class RowBody:
         if nulls is not None and (begins != ends)[nulls].any():
             raise ValueError(f"field {index} of a row is NULL and has bytes")
         return begins, ends - begins
+
+
+def bitmap_width(fields: int) -> int:
+    """Return how many bytes the null bitmap of so many fields has."""
+    return fields // 8 + 1
+
+
+def null_bit(index: int) -> int:
+    """Return the number of a field's bit in the null bitmap, which bit 7 is not."""
+    return index if index < 7 else index + 1
 
 
 def check_ends(ends: Positions) -> None:

@@ -72,7 +72,7 @@ class IndexLayout:
         batch = self._table.decode(block, self._columns)
         rows = pa.RecordBatch.from_arrays(batch.columns, schema=self.encoding.schema.arrow_schema)
         headers = Headers(block)
-        expiries = headers.expiries if headers.bits >> 8 & EXPIRES else None
+        expiries = headers.expiries if headers.bits & EXPIRES else None
         return self.encoding.encode(rows, None, expiries)
 
     def changes(self, rows: Block, old_count: int) -> tuple[Bytes, Bytes]:

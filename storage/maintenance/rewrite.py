@@ -33,7 +33,7 @@ from ..segment.registry import registry
 from ..segment.writer import SegmentWriter
 from ..table.document.resolver import row_starts
 from ..table.encoding import Encoding, encoding_of
-from ..table.header import FIXED, Headers
+from ..table.header import Headers, delete_value
 from ..table.merge import merge
 from ..table.resolve import keep_all
 from ..table.scan import Bounds
@@ -252,7 +252,7 @@ class Resolution:
         expired = np.flatnonzero((headers.kinds != Kind.DELETE) & (headers.expiries <= self._time))
         if not len(expired):
             return block
-        delete = FIXED.pack(Kind.DELETE, 0, self.encoding.schema.version)
+        delete = delete_value(self.encoding.schema.version)
         values = pa.concat_arrays([block.value_bytes(), constant(delete, 1)])
         positions = np.arange(len(block))
         positions[expired] = len(block)

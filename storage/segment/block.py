@@ -91,30 +91,32 @@ class Block:
             np.concatenate([block.value_starts for block in blocks]),
             np.concatenate([block.value_lengths for block in blocks]),
         )
-        words = [words for block in blocks if (words := block.known_first_words) is not None]
-        return joined.knowing(np.concatenate(words)) if len(words) == len(blocks) else joined
+        known = [
+            known_bytes for block in blocks if (known_bytes := block.known_first_bytes) is not None
+        ]
+        return joined.knowing(np.concatenate(known)) if len(known) == len(blocks) else joined
 
     def __len__(self) -> int:
         return len(self.key_starts)
 
     @cached_property
-    def first_words(self) -> NDArray[np.uint32]:
-        """The first four bytes of every value as a number, little endian.
+    def first_bytes(self) -> NDArray[np.uint8]:
+        """The first byte of every value.
 
-        They are read once, for all that is taken from this block later. IndexError if one ends
+        They are read once, for all that is taken from this block later. IndexError if one is
         beyond the buffer.
         """
-        return load(self.values, self.value_starts, "<u4")
+        return load(self.values, self.value_starts, "u1")
 
     @property
-    def known_first_words(self) -> NDArray[np.uint32] | None:
-        """`first_words` if they have been read, else None."""
-        words: NDArray[np.uint32] | None = self.__dict__.get("first_words")
-        return words
+    def known_first_bytes(self) -> NDArray[np.uint8] | None:
+        """`first_bytes` if they have been read, else None."""
+        first_bytes: NDArray[np.uint8] | None = self.__dict__.get("first_bytes")
+        return first_bytes
 
-    def knowing(self, first_words: NDArray[np.uint32]) -> Block:
-        """Return this block after noting its `first_words`, which then are not read."""
-        self.__dict__["first_words"] = first_words
+    def knowing(self, first_bytes: NDArray[np.uint8]) -> Block:
+        """Return this block after noting its `first_bytes`, which then are not read."""
+        self.__dict__["first_bytes"] = first_bytes
         return self
 
     def key(self, index: int) -> bytes:
@@ -166,7 +168,7 @@ class Block:
 
 
 def _subset(block: Block, rows: Positions | slice) -> Block:
-    """Return some entries of a block, with their first words if these are known."""
+    """Return some entries of a block, with their first bytes if these are known."""
     subset = Block(
         block.keys,
         block.key_starts[rows],
@@ -175,8 +177,8 @@ def _subset(block: Block, rows: Positions | slice) -> Block:
         block.value_starts[rows],
         block.value_lengths[rows],
     )
-    words = block.known_first_words
-    return subset if words is None else subset.knowing(words[rows])
+    first_bytes = block.known_first_bytes
+    return subset if first_bytes is None else subset.knowing(first_bytes[rows])
 
 
 def join_small(blocks: Iterable[Block]) -> Iterator[Block]:

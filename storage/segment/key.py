@@ -1,7 +1,7 @@
 """What an entry of a segment is: the full key of its row, and the kind of its value.
 
     full key    table_id u32 | vnode u16 | primary key
-    value       kind u8 | ...
+    value       head u8 | ..., or the row itself: see `heads_of`
 
 Promises: byte order is (table, vnode, primary key), for keys of any length. LMDB takes keys of up
 to 511 bytes; longer ones are stored in groups, see `longkey`. The version of a row is not in its
@@ -22,13 +22,16 @@ from ..codec.ragged import Bytes, load, parts_of
 
 # On disk: never change or reuse.
 PREFIX_BYTES = 6
-# Flags in the second byte of every value: it has an expiry; it is of a part of a row.
-EXPIRES = 1
-PART = 4
+# The first byte of a value: whether a header begins with it, the bits of the kind, and flags: the
+# value has an expiry; it is of a part of a row.
+HEADER = 0x80
+KIND_BITS = 0x07
+EXPIRES = 0x08
+PART = 0x20
 
 
 class Kind(IntEnum):
-    """What an entry does to the row of its key; the first byte of every value.
+    """What an entry does to the row of its key; the lowest bits of the head of its value.
 
     A put replaces the row that is there, a delete removes it. A partial row gives it the columns
     that are not NULL, or becomes the row if there is none; a row of kind ignore does only that.
@@ -44,6 +47,20 @@ class Kind(IntEnum):
     IGNORE = 4
     OBJECT = 5
     LIVENESS = 6
+
+
+# The head of values that have none: of a put, without flags, under the first schema.
+PLAIN_HEAD = HEADER | Kind.PUT
+
+
+def heads_of(first_bytes: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return the heads of values, given their first bytes: kinds and flags.
+
+    A put without flags under the first schema of its table has no header. Its first byte is that of
+    the row, which never has the bit `HEADER`.
+    """
+    heads: NDArray[np.uint8] = np.where(first_bytes < HEADER, np.uint8(PLAIN_HEAD), first_bytes)
+    return heads
 
 
 def prefix_parts(table_id: int, vnodes: NDArray[np.uint16]) -> list[Part]:

@@ -37,7 +37,7 @@ from ..errors import StorageError, UnknownOutcomeError
 from ..log.segment_record import SegmentRecord, TableStatistics
 from ..paths import segment_path
 from .datafile import data_file
-from .key import EXPIRES, PART, Kind
+from .key import EXPIRES, HEADER, KIND_BITS, PART, Kind, heads_of
 from .longkey import has_long, pack
 from .room import page_bytes
 
@@ -268,14 +268,14 @@ def statistics(
     sizes = (lengths_of(keys) + lengths_of(values))[rows]
     vnodes = load(data, starts + 4, ">u2")
     value_data, value_offsets = parts_of(values)
-    heads = load(value_data, value_offsets[:-1][rows], "<u2")
+    first_bytes = load(value_data, value_offsets[:-1][rows], "u1")
     tables, start = [], 0
     for table_id, part in _rows_by_table(data, starts, order, keys):
-        part_heads = heads[part]
-        stop = start + len(part_heads)
+        part_bytes = first_bytes[part]
+        stop = start + len(part_bytes)
         by_vnode = np.bincount(vnodes[part], sizes[part], minlength=vnode_count)
         by_shard = np.bincount(_shard_of(vnode_count, shards), by_vnode, minlength=shards)
-        deletes, expiring, parts = _counts(part_heads)
+        deletes, expiring, parts = _counts(part_bytes)
         tables.append(
             TableStatistics(
                 table_id=table_id,
@@ -309,17 +309,18 @@ def _rows_by_table(
     return [(table_id, table_ids == table_id) for table_id in np.unique(table_ids).tolist()]
 
 
-def _counts(heads: NDArray[np.uint16]) -> tuple[int, int, int]:
+def _counts(first_bytes: NDArray[np.uint8]) -> tuple[int, int, int]:
     """Return how many entries are deletes, expire, and are of parts of rows without an expiry.
 
-    ``heads``: the first two bytes of each value, its kind and its flags.
+    ``first_bytes``: those of the values.
     """
-    if (heads == Kind.PUT).all():
+    if first_bytes.max(initial=0) < HEADER:
         return 0, 0, 0
-    kinds, flags = heads & 0xFF, heads >> 8
-    is_delete, expires = kinds == Kind.DELETE, flags & EXPIRES != 0
+    heads = heads_of(first_bytes)
+    kinds = heads & KIND_BITS
+    is_delete, expires = kinds == Kind.DELETE, heads & EXPIRES != 0
     # A row without columns is resolved as parts are.
-    is_part = (flags & PART != 0) | (kinds == Kind.OBJECT)
+    is_part = (heads & PART != 0) | (kinds == Kind.OBJECT)
     counts = is_delete, expires & ~is_delete, is_part & ~expires
     deletes, expiring, parts = (int(np.count_nonzero(flags)) for flags in counts)
     return deletes, expiring, parts

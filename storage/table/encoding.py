@@ -162,16 +162,17 @@ class Encoding(Protocol):
         """
 
     @property
-    def plain_rows(self) -> tuple[bytes, Callable[[Sequence[Any], bytes], Row]]:
-        """(header, decode): of values under the present schema that neither expire nor delete.
+    def plain_rows(self) -> tuple[range, Callable[[Sequence[Any], bytes], Row]]:
+        """(heads, decode): of values under the present schema that neither expire nor delete.
 
-        ``decode`` takes a primary key's values and a value with that header, and returns the row.
-        ValueError, IndexError, struct.error or OverflowError if the bytes are not such a row.
+        ``heads``: their first bytes; ``decode`` takes a primary key's values and a value with such
+        a byte, and returns the row. ValueError, IndexError, struct.error or OverflowError if the
+        bytes are not such a row, or are one under another schema.
         """
 
     def plain_rows_of(
         self, columns: Sequence[str]
-    ) -> tuple[bytes, Callable[[Sequence[Any], bytes], Row]]:
+    ) -> tuple[range, Callable[[Sequence[Any], bytes], Row]]:
         """Return what `plain_rows` is, of rows of these columns only; the others stay bytes."""
 
     def encode_key_prefix(self, values: Sequence[Any]) -> bytes:

@@ -1,14 +1,15 @@
 """The header of a value: what precedes the bytes of the row.
 
-    kind u8 | flags u8 | schema version u16            (little endian)
-    expiry i64                                         if flags & 1
-    version column's value: length u16 and its bytes   if flags & 2
-    path: length u16 and depth u8                      if flags & 4
+    head u8: 0x80 | flags | kind
+    schema version u16                                 (little endian)
+    expiry i64                                         if head & 0x08
+    version column's value: length u16 and its bytes   if head & 0x10
+    path: length u16 and depth u8                      if head & 0x20
 
-An expiry is in microseconds since 1970. The version column's value is memcomparable. In tables
-without either the flags are 0 and a header is four bytes. The path of a part of a document is the
-end of its key; only its length is here, and its number of components. A row with flag 8 is there
-only while one of its columns is not NULL.
+A put without flags under schema version 1, as most rows are, has no header: its first byte is that
+of the row body, below 0x80. An expiry is in microseconds since 1970. The version column's value is
+memcomparable. The path of a part of a document is the end of its key; only its length is here, and
+its number of components. A row with flag 0x40 is there only while one of its columns is not NULL.
 
 Promises: headers of whole blocks are read and written column by column.
 Does not know: what follows from a kind or an expiry.
@@ -17,6 +18,7 @@ Does not know: what follows from a kind or an expiry.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -35,18 +37,27 @@ from ..codec.ragged import (
     gather,
     lengths_of,
     load,
-    parts_of,
 )
 from ..errors import ValueRangeError
 from ..schema.schema import Column
 from ..schema.types import BigInt
 from ..segment.block import Block
-from ..segment.key import EXPIRES, PART, Kind
+from ..segment.key import (
+    EXPIRES,
+    HEADER,
+    KIND_BITS,
+    PART,
+    PLAIN_HEAD,
+    Kind,
+    heads_of,
+)
 
 # On disk: never change or reuse.
-FIXED = struct.Struct("<BBH")
-VERSIONED = 2
-BY_COLUMNS = 8
+FIXED = struct.Struct("<BH")
+VERSIONED = 0x10
+BY_COLUMNS = 0x40
+FLAGS = EXPIRES | VERSIONED | PART | BY_COLUMNS
+_FIRST_SCHEMA = 1
 _EXPIRY, _LENGTH, _PATH = struct.Struct("<q"), struct.Struct("<H"), struct.Struct("<HB")
 
 MAX_PATH_BYTES = 0xFFFF
@@ -67,39 +78,57 @@ class Headers:
     block: Block
 
     @cached_property
-    def words(self) -> NDArray[np.uint32]:
-        """The fixed part of every header as a number."""
-        return self.block.first_words
+    def are_absent(self) -> bool:
+        """Whether no value has a header, so that each is the bytes of its row."""
+        return int(self.block.first_bytes.max(initial=0)) < HEADER
+
+    @cached_property
+    def heads(self) -> NDArray[np.uint8]:
+        """The head of every value; `PLAIN_HEAD` where it has no header."""
+        return heads_of(self.block.first_bytes)
 
     @cached_property
     def bits(self) -> int:
-        """The bits that are set in any of the words."""
-        return int(np.bitwise_or.reduce(self.words))
+        """The bits that are set in any of the heads."""
+        return PLAIN_HEAD if self.are_absent else int(np.bitwise_or.reduce(self.heads))
 
     @property
     def have_flags(self) -> bool:
         """Whether any value has a flag."""
-        return bool(self.bits >> 8 & 0xFF)
+        return bool(self.bits & FLAGS)
 
     @cached_property
     def kinds(self) -> NDArray[np.uint8]:
         """The `Kind` of every value."""
-        return self.words.astype(np.uint8)
+        return self.heads & np.uint8(KIND_BITS)
 
     @cached_property
     def flags(self) -> NDArray[np.uint8]:
         """The flags of every value."""
-        return (self.words >> np.uint32(8)).astype(np.uint8)
+        return self.heads & np.uint8(FLAGS)
 
     @cached_property
     def schema_versions(self) -> NDArray[np.uint16]:
         """The version of the schema under which every row is encoded."""
-        return (self.words >> np.uint32(16)).astype(np.uint16)
+        versions = np.full(len(self.block), _FIRST_SCHEMA, np.uint16)
+        if not self.are_absent:
+            rows = np.flatnonzero(self._have_header)
+            versions[rows] = load(self.block.values, self.block.value_starts[rows] + 1, "<u2")
+        return versions
+
+    def are_all(self, head: int, schema_version: int) -> bool:
+        """Return whether all values have this head and schema version."""
+        if self.are_absent:
+            is_plain = head == PLAIN_HEAD and schema_version == _FIRST_SCHEMA
+            return is_plain or not len(self.block)
+        return bool((self.heads == head).all() and (self.schema_versions == schema_version).all())
 
     @cached_property
     def expiries(self) -> Positions:
         """The expiry of every value; `NEVER` where it has none."""
         expiries = np.full(len(self.block), NEVER, np.int64)
+        if not self.bits & EXPIRES:
+            return expiries
         rows = np.flatnonzero(self.flags & EXPIRES)
         if len(rows):
             starts = self.block.value_starts[rows] + FIXED.size
@@ -115,8 +144,10 @@ class Headers:
     @cached_property
     def body_starts(self) -> Positions:
         """Where the bytes of every row begin."""
+        if self.are_absent:
+            return self.block.value_starts
         if not self.have_flags:
-            return self.block.value_starts + FIXED.size
+            return self._fixed_ends
         starts, lengths = self._version_spans
         return starts + lengths + np.where(self.flags & PART, _PATH.size, 0)
 
@@ -129,7 +160,7 @@ class Headers:
     @cached_property
     def is_divided(self) -> NDArray[np.bool_]:
         """Which values are not whole rows, nor deletes of rows: parts, and rows of no columns."""
-        if not self.bits >> 8 & PART and self.bits & Kind.OBJECT != Kind.OBJECT:
+        if not self.bits & PART and self.bits & Kind.OBJECT != Kind.OBJECT:
             return np.zeros(len(self.block), np.bool_)
         is_divided: NDArray[np.bool_] = self.is_part | (self.kinds == Kind.OBJECT)
         return is_divided
@@ -141,7 +172,7 @@ class Headers:
         ValueError if a key is too short for its path.
         """
         lengths = np.zeros(len(self.block), np.int64)
-        if not self.bits >> 8 & PART:
+        if not self.bits & PART:
             return lengths
         rows, starts = self._paths
         if len(rows):
@@ -171,13 +202,25 @@ class Headers:
     @cached_property
     def body_lengths(self) -> Positions:
         """How many bytes every row has."""
+        if self.are_absent:
+            return self.block.value_lengths
         return self.block.value_lengths - (self.body_starts - self.block.value_starts)
+
+    @cached_property
+    def _have_header(self) -> NDArray[np.bool_]:
+        """Which values have a header."""
+        have_header: NDArray[np.bool_] = self.block.first_bytes >= HEADER
+        return have_header
+
+    @property
+    def _fixed_ends(self) -> Positions:
+        """Where the fixed part of every header ends; where the value begins if it has none."""
+        return self.block.value_starts + np.where(self._have_header, FIXED.size, 0)
 
     @cached_property
     def _version_spans(self) -> tuple[Positions, Positions]:
         """Return (starts, lengths) of the version column's values; 0 long where there is none."""
-        starts = self.block.value_starts + FIXED.size
-        starts = starts + np.where(self.flags & EXPIRES, _EXPIRY.size, 0)
+        starts = self._fixed_ends + np.where(self.flags & EXPIRES, _EXPIRY.size, 0)
         lengths = np.zeros(len(starts), np.int64)
         rows = np.flatnonzero(self.flags & VERSIONED)
         if len(rows):
@@ -196,7 +239,7 @@ class Headers:
             visible: NDArray[np.bool_] = self.kinds != Kind.DELETE
         else:
             visible = np.ones(len(self.block), np.bool_)
-        if self.bits >> 8 & EXPIRES:
+        if self.bits & EXPIRES:
             visible &= self.expiries > time
         return visible
 
@@ -207,18 +250,25 @@ def encode_headers(
     rows: int,
     expiries: Positions | None = None,
     versions: Bytes | None = None,
+    flags: NDArray[np.uint8] | int = 0,
 ) -> Bytes:
-    """Return the headers of some rows.
+    """Return the headers of some rows: no bytes for those that have none.
 
     ``kinds``: a `Kind` for all or each; ``expiries``: int64, `NEVER` where a row has none, or None
-    if none has; ``versions``: memcomparable values of the version column, None if there is none.
+    if none has; ``versions``: memcomparable values of the version column, None if there is none;
+    ``flags``: others, for all or each.
     """
     expires = np.zeros(rows, bool) if expiries is None else expiries != NEVER
-    fixed = np.zeros((rows, FIXED.size), np.uint8)
-    fixed[:, 0] = kinds
-    fixed[:, 1] = np.where(expires, EXPIRES, 0) | (0 if versions is None else VERSIONED)
-    fixed[:, 2:] = np.frombuffer(schema_version.to_bytes(2, "little"), np.uint8)
-    parts = [from_matrix(fixed)]
+    fixed = np.empty(rows, np.dtype([("head", "u1"), ("schema version", "<u2")]))
+    heads = np.where(expires, EXPIRES, 0) | (0 if versions is None else VERSIONED)
+    fixed["head"] = heads | HEADER | kinds | flags
+    fixed["schema version"] = schema_version
+    if schema_version == _FIRST_SCHEMA:
+        is_needed = fixed["head"] != PLAIN_HEAD
+        ends = np.cumsum(np.where(is_needed, FIXED.size, 0))
+        parts = [from_parts(fixed[is_needed].view(np.uint8), np.append(0, ends))]
+    else:
+        parts = [from_matrix(fixed.view(np.uint8).reshape(rows, FIXED.size))]
     if expiries is not None and expires.any():
         parts.append(_expiry_bytes(expiries, expires))
     if versions is not None:
@@ -238,17 +288,22 @@ def _expiry_bytes(expiries: Positions, expires: NDArray[np.bool_]) -> Bytes:
     return pa.concat_arrays([encoded, constant(b"", 1)]).take(pa.array(rows))
 
 
+def delete_value(schema_version: int) -> bytes:
+    """Return the value of a delete that does not expire and has no version."""
+    return FIXED.pack(HEADER | Kind.DELETE, schema_version)
+
+
 def is_delete(value: bytes) -> bool:
     """Return whether a value deletes its key."""
-    return value[0] == Kind.DELETE
+    return value[0] & (HEADER | KIND_BITS) == HEADER | Kind.DELETE
 
 
-def expiry_of(value: bytes) -> int:
-    """Return the expiry of a value, `NEVER` if it has none."""
-    if not value[1] & EXPIRES:
-        return int(NEVER)
+def has_expired(value: bytes, time: Callable[[], int]) -> bool:
+    """Return whether a value has expired at a time, which is asked for if it expires."""
+    if value[0] < HEADER or not value[0] & EXPIRES:
+        return False
     expiry: int = _EXPIRY.unpack_from(value, FIXED.size)[0]
-    return expiry
+    return expiry <= time()
 
 
 class PointHeader(NamedTuple):
@@ -265,9 +320,15 @@ class PointHeader(NamedTuple):
     body_start: int
 
 
+_NO_HEADER = PointHeader(Kind.PUT, 0, _FIRST_SCHEMA, None, 0, 0)
+
+
 def read_header(value: bytes) -> PointHeader:
-    """Return the header of a value. struct.error if the bytes are not a header."""
-    kind, flags, version = FIXED.unpack_from(value)
+    """Return the header of a value. IndexError or struct.error if the bytes are not a header."""
+    if value[0] < HEADER:
+        return _NO_HEADER
+    head, version = FIXED.unpack_from(value)
+    kind, flags = head & KIND_BITS, head & FLAGS
     expiry, path_length, start = None, 0, FIXED.size
     if flags & EXPIRES:
         (expiry,) = _EXPIRY.unpack_from(value, start)
@@ -286,29 +347,16 @@ def path_length(block: Block, index: int) -> int:
     ValueError if the bytes are not a header, or the key is too short for its path.
     """
     start, length = int(block.value_starts[index]), int(block.value_lengths[index])
-    head = block.values[start : start + min(length, FIXED.size)].tobytes()
-    if len(head) == FIXED.size and not head[1] & PART:
+    head = int(block.values[start]) if length else HEADER
+    if head < HEADER or (length >= FIXED.size and not head & PART):
         return 0
     try:
         path = read_header(block.values[start : start + length].tobytes()).path_length
-    except struct.error as error:
+    except (IndexError, struct.error) as error:
         raise ValueError(f"the header of a value is longer than the value ({error})") from error
     if not 0 < path < block.key_lengths[index]:
         raise ValueError("the path of a part does not fit its key")
     return path
-
-
-def body_start(value: bytes) -> int:
-    """Return where the bytes of the row begin in a value."""
-    start = FIXED.size
-    if value[1]:
-        if value[1] & EXPIRES:
-            start += _EXPIRY.size
-        if value[1] & VERSIONED:
-            start += _LENGTH.size + _LENGTH.unpack_from(value, start)[0]
-        if value[1] & PART:
-            start += _PATH.size
-    return start
 
 
 def encode_part_headers(
@@ -323,13 +371,14 @@ def encode_part_headers(
     ``expiries``: as `encode_headers` takes them. ValueRangeError for a path that is too long.
     """
     check_path_length(int(path_lengths.max(initial=0)))
-    headers = encode_headers(kinds, schema_version, len(kinds), expiries)
+    flags = np.where(depths > 0, np.uint8(PART), np.uint8(0))
+    headers = encode_headers(kinds, schema_version, len(kinds), expiries, flags=flags)
     parts = np.flatnonzero(depths)
     paths = np.zeros(len(parts), np.dtype([("length", "<u2"), ("depth", "u1")]))
     paths["length"], paths["depth"] = path_lengths[parts], depths[parts]
     ends = np.cumsum(np.where(depths > 0, _PATH.size, 0))
     path_bytes = from_parts(paths.view(np.uint8), np.append(0, ends))
-    return concat([with_flag(headers, PART, parts), path_bytes])
+    return concat([headers, path_bytes])
 
 
 def check_path_length(length: int) -> None:
@@ -339,13 +388,3 @@ def check_path_length(length: int) -> None:
             f"a path of {length} bytes: the keys of maps down to one part of a document take at "
             f"most {MAX_PATH_BYTES} bytes together; write the map as a whole"
         )
-
-
-def with_flag(values: Bytes, flag: int, rows: Positions) -> Bytes:
-    """Return values with one more flag in those at some rows."""
-    if not len(rows):
-        return values
-    data, offsets = parts_of(values)
-    flagged = data.copy()
-    flagged[offsets[:-1][rows] + 1] |= flag
-    return from_parts(flagged, offsets)

@@ -44,7 +44,8 @@ def point_get(
     encode = encoding.key_encoder
     if encode is None or encoding.has_parts or encoding.fold is not None:
         return general_get
-    header, decode = encoding.plain_rows if columns is None else encoding.plain_rows_of(columns)
+    heads, decode = encoding.plain_rows if columns is None else encoding.plain_rows_of(columns)
+    least_head, most_head = heads[0], heads[-1]
 
     def get(key: Sequence[Any]) -> Row | None:
         try:
@@ -55,7 +56,9 @@ def point_get(
             for look_up in getters[vnode]:
                 value = look_up(full_key)
                 if value is not None:
-                    return decode(key, value) if value.startswith(header) else general_get(key)
+                    if least_head <= value[0] <= most_head:
+                        return decode(key, value)
+                    return general_get(key)
             return None
         except _UNUSUAL:
             # Outside of this block, as what it raises is not due to this error.

@@ -17,7 +17,7 @@ from ..segment import longkey
 from .document.point import ManyPartsError
 from .encoding import Encoding
 from .expiry import first_absence
-from .header import expiry_of, is_delete
+from .header import has_expired, is_delete
 from .lookup import Lookup
 from .prefixes import PrefixReader
 from .record import Row
@@ -50,7 +50,7 @@ class PointReader:
         if self._encoding.has_parts:
             return self._get_document(key, full_key)
         value = self._lookup.value(full_key)
-        if value is None or (value[1] and expiry_of(value) <= self._time()):
+        if value is None or has_expired(value, self._time):
             return None
         try:
             return self._encoding.decode_row(key, value)
@@ -91,7 +91,7 @@ class PointReader:
             key, value = pair
             if longkey.is_long(key):
                 return self._long_prefix_entries(full_prefix)
-            if not is_delete(value) and not (value[1] and expiry_of(value) <= self._time()):
+            if not is_delete(value) and not has_expired(value, self._time):
                 entries.append(pair)
         return entries
 

@@ -32,7 +32,7 @@ from ..segment.key import (
     Kind,
 )
 from .expiry_columns import ExpiryColumn
-from .header import EXPIRY, FIXED, NEVER, Headers
+from .header import EXPIRY, NEVER, Headers, delete_value
 from .keyencoding import KeyEncoding
 from .record import Row, row_type
 from .resolve import Keep, Resolver, folded_by_key
@@ -61,7 +61,7 @@ class RowEncoding(KeyEncoding):
         self.fold = self._values.fold
         self._is_known_kind = np.zeros(256, np.bool_)
         self._is_known_kind[[Kind.PUT, Kind.DELETE, self.upsert]] = True
-        self._delete_value = FIXED.pack(Kind.DELETE, 0, schema.version)
+        self._delete_value = delete_value(schema.version)
         self._expiry_sources = {
             expiry.column.name: self._whole_column(expiry.path) for expiry in expiry_columns
         }
@@ -284,20 +284,15 @@ class RowEncoding(KeyEncoding):
         return self._delete_value
 
     @cached_property
-    def plain_rows(self) -> tuple[bytes, Callable[[Sequence[Any], bytes], Row]]:
+    def plain_rows(self) -> tuple[range, Callable[[Sequence[Any], bytes], Row]]:
         """What decodes the usual values: see `Encoding.plain_rows`."""
-        make_row, arrange = self._row_type, self._arranged
-        header, decode_fields = self._values.header, self._values.decode_fields
-        start = len(header)
-
-        def decode(key: Sequence[Any], value: bytes) -> Row:
-            return make_row(arrange((*key, *decode_fields(value, start, len(value)))))
-
-        return header, decode
+        decode_fields = self._values.decode_fields
+        decode = _row_decoder(self._row_type, self._arranged, self._values.header, decode_fields)
+        return self._values.plain_heads, decode
 
     def plain_rows_of(
         self, columns: Sequence[str]
-    ) -> tuple[bytes, Callable[[Sequence[Any], bytes], Row]]:
+    ) -> tuple[range, Callable[[Sequence[Any], bytes], Row]]:
         """Return what decodes some columns of the usual values: see `Encoding.plain_rows_of`."""
         places = dict(zip((c.name for c in self.schema.columns), self._order, strict=True))
         stored = [index for in_key, index in map(places.__getitem__, columns) if not in_key]
@@ -310,13 +305,8 @@ class RowEncoding(KeyEncoding):
             ],
             key_count + len(stored),
         )
-        make_row, header = row_type(columns), self._values.header
-        start = len(header)
-
-        def decode(key: Sequence[Any], value: bytes) -> Row:
-            return make_row(arrange((*key, *decode_fields(value, start, len(value)))))
-
-        return header, decode
+        decode = _row_decoder(row_type(columns), arrange, self._values.header, decode_fields)
+        return self._values.plain_heads, decode
 
     def decode_row(self, key: Sequence[Any], value: bytes) -> Row | None:
         """Return the row with a primary key and a stored value; None if the value is a delete.
@@ -329,6 +319,27 @@ class RowEncoding(KeyEncoding):
 
 def _taken(expiries: Positions | None, rows: Positions) -> Positions | None:
     return None if expiries is None else expiries[rows]
+
+
+def _row_decoder(
+    make_row: Callable[[Sequence[Any]], Row],
+    arrange: Callable[[tuple[Any, ...]], tuple[Any, ...]],
+    header: bytes,
+    decode_fields: Callable[[bytes, int, int], list[Any]],
+) -> Callable[[Sequence[Any], bytes], Row]:
+    """Return the function from a primary key's values and a value to the row.
+
+    ValueError for a value with another header than ``header``, else the errors of
+    ``decode_fields``.
+    """
+    start = len(header)
+
+    def decode(key: Sequence[Any], value: bytes) -> Row:
+        if start and not value.startswith(header):
+            raise ValueError("the row is encoded under another schema")
+        return make_row(arrange((*key, *decode_fields(value, start, len(value)))))
+
+    return decode
 
 
 def _row_order(schema: TableSchema) -> list[tuple[bool, int]]:

@@ -32,6 +32,7 @@ from ..segment.block import Block
 from ..segment.key import Kind, vnode_of, vnodes_in
 from ..segment.writer import SegmentWriter
 from .generation import generation_of
+from .header import Headers
 from .memtable import MemTable, StrictMemTable, Transition, Transitions
 from .pruning import check_vnodes
 from .record import Row
@@ -359,7 +360,7 @@ class StateTable:
             pc.fill_null(pc.index_in(changes.keys, value_set=stored.key_bytes()), -1)
         )
         had_row, has_row = changes.had_row, indices >= 0
-        has_row[has_row] = stored.values[stored.value_starts[indices[has_row]]] == Kind.PUT
+        has_row[has_row] = Headers(stored).kinds[indices[has_row]] == Kind.PUT
         wrong = has_row != had_row
         both = np.flatnonzero(has_row & had_row)
         values = stored.take(indices[both]).value_bytes()

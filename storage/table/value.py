@@ -27,15 +27,14 @@ from ..schema.arrow import arrow_type
 from ..schema.cast import exact_cast
 from ..schema.schema import Column, KeyColumn, TableSchema
 from ..segment.block import Block
-from ..segment.key import EXPIRES, Kind
+from ..segment.key import EXPIRES, HEADER, Kind
 from .header import (
     BY_COLUMNS,
-    FIXED,
     VERSIONED,
     Headers,
-    body_start,
     encode_headers,
     is_delete,
+    read_header,
 )
 from .resolve import Fold
 
@@ -80,8 +79,8 @@ class ValueEncoding:
         self.decoder_of = self._codec.decoder_of
         self.names = [column.name for column in schema.value_columns]
         self.upsert = UPSERTS[properties.merge]
-        self.header = FIXED.pack(self.upsert, 0, schema.version)
-        self._word = np.uint32(int.from_bytes(self.header, "little"))
+        self.header: bytes = encode_headers(self.upsert, schema.version, 1)[0].as_py()
+        self._head = HEADER | self.upsert
         self._versions = schema.version_columns(properties.version_columns)
         self.fold = None if properties.is_plain else Fold(properties, self.coalesce)
 
@@ -115,18 +114,31 @@ class ValueEncoding:
         kinds: NDArray[np.uint8] | None = None,
         expiries: Positions | None = None,
         versions: Bytes | None = None,
+        flags: NDArray[np.uint8] | None = None,
     ) -> Bytes:
         """Return the values of ``count`` rows, given their columns that are not in the key.
 
-        ``versions``: the memcomparable values of the version columns, None if there are none.
+        ``versions``: the memcomparable values of the version columns, None if there are none;
+        ``flags``: others of each row's header.
         """
-        header = self._common_header(kinds, expiries)
+        header = None if flags is not None else self._common_header(kinds, expiries)
         if header is not None:
-            return self._codec.encode(columns, header) if columns else constant(header, count)
+            return self._bodies(columns, count, header)
         row_headers = encode_headers(
-            self.upsert if kinds is None else kinds, self._schema.version, count, expiries, versions
+            self.upsert if kinds is None else kinds,
+            self._schema.version,
+            count,
+            expiries,
+            versions,
+            0 if flags is None else flags,
         )
-        return concat([row_headers, self._codec.encode(columns, b"")]) if columns else row_headers
+        return concat([row_headers, self._bodies(columns, count)])
+
+    def _bodies(self, columns: Sequence[pa.Array], count: int, header: bytes = b"") -> Bytes:
+        """Return the bodies of ``count`` rows, each after ``header``."""
+        if columns:
+            return self._codec.encode(columns, header)
+        return constant(header + self._codec.encode_row([]), count)
 
     def _common_header(
         self, kinds: NDArray[np.uint8] | None, expiries: Positions | None
@@ -188,7 +200,7 @@ class ValueEncoding:
         ValueError or IndexError if the bytes are not such rows.
         """
         row_headers = Headers(block)
-        if (row_headers.words == self._word).all():
+        if row_headers.are_all(self._head, self._schema.version):
             starts, lengths = row_headers.body_starts, row_headers.body_lengths
             return self._decode(self._layout, block, starts, lengths, columns)
         _check_headers(row_headers)
@@ -249,9 +261,14 @@ class ValueEncoding:
         if self._versions:
             versions = Headers(newest).versions
         row_headers = encode_headers(kinds, self._schema.version, len(firsts), None, versions)
-        return concat([row_headers, self._codec.encode(columns, b"")]) if columns else row_headers
+        return concat([row_headers, self._bodies(columns, len(firsts))])
 
     # One row
+
+    @property
+    def plain_heads(self) -> range:
+        """The first bytes of values under the present schema that neither expire nor delete."""
+        return range(self._head, self._head + 1) if self.header else range(HEADER)
 
     def encode_row(self, values: Sequence[Any]) -> bytes:
         """Return the value (a put) of a row, given the values of the columns not in its key."""
@@ -259,12 +276,13 @@ class ValueEncoding:
 
     def decode_row(self, value: bytes) -> tuple[Any, ...] | None:
         """Return the values of the columns not in the key; None if the value is a delete."""
-        if value.startswith(self.header):
-            return self._codec.decode_row(value, FIXED.size)
+        if value[0] < HEADER and not self.header:
+            return self._codec.decode_row(value, 0)
         if is_delete(value):
             return None
-        if FIXED.unpack_from(value)[2] == self._schema.version:
-            return self._codec.decode_row(value, body_start(value))
+        header = read_header(value)
+        if header.version == self._schema.version:
+            return self._codec.decode_row(value, header.body_start)
         block = Block.of_pairs([(b"", value)])
         columns = self.decode(block, self._schema.value_columns)
         body = self._codec.encode([columns[name] for name in self.names], b"")

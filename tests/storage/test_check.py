@@ -19,8 +19,8 @@ from relstate.storage.log.log import Log
 from relstate.storage.log.segment_record import TableStatistics
 from relstate.storage.log.view import ViewProgress
 from relstate.storage.paths import LOG, SEGMENTS, checkpoint_path, entry_path
-from relstate.storage.segment.key import PART
-from relstate.storage.table.header import FIXED
+from relstate.storage.segment.key import HEADER, PART
+from relstate.storage.table.header import FIXED, is_delete
 from support.segments import Pair, write_pairs
 from support.stores import committed, unsynced, upsert, written
 from support.views import new_view, progressed, refresh
@@ -59,15 +59,20 @@ def commit_pairs(
     statistics = TableStatistics(
         table_id,
         len(pairs) if rows is None else rows,
-        sum(value[:1] == bytes([Kind.DELETE]) for _, value in pairs),
+        sum(is_delete(value) for _, value in pairs),
         pairs[0][0],
         pairs[-1][0],
         (0, size) if shard else (size, 0),
-        parts=sum(value[1] & PART > 0 for _, value in pairs),
+        parts=sum(is_part(value) for _, value in pairs),
     )
     record = replace(record, tables=(statistics,))
     committed(store, [record])
     return record
+
+
+def is_part(value: bytes) -> bool:
+    """Return whether a value is that of a part of a row."""
+    return value[:1] >= bytes([HEADER]) and value[0] & PART > 0
 
 
 def test_a_whole_store_has_no_problems(store: Store) -> None:
@@ -148,10 +153,10 @@ def test_a_checkpoint_of_another_past_is_found(store: Store) -> None:
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
-        (FIXED.pack(7, 0, 1), "a kind that the table has not"),
-        (FIXED.pack(Kind.PUT, 0, 1), "does not decode"),
-        (FIXED.pack(Kind.PUT, 0, 1) + b"\0\xff\0\0\0", "does not decode"),
-        (FIXED.pack(Kind.PUT, 0, 1) + b"\0\1\0\0\0\xff", "does not decode"),
+        (FIXED.pack(HEADER | 7, 1), "a kind that the table has not"),
+        (FIXED.pack(HEADER | Kind.PUT, 1), "does not decode"),
+        (FIXED.pack(HEADER | Kind.PUT, 1) + b"\0\xff\0\0\0", "does not decode"),
+        (FIXED.pack(HEADER | Kind.PUT, 1) + b"\0\1\0\0\0\xff", "does not decode"),
     ],
 )
 def test_a_value_that_is_no_row_is_found(store: Store, value: bytes, problem: str) -> None:
@@ -166,7 +171,7 @@ def part_of(store: Store, path: bytes, depth: int, kind: Kind = Kind.DELETE) -> 
     """Return what is stored for a part of the row 7 of the document table ``d``."""
     encoding = store.read_plan("d").open().encoding
     key = encoding.encode_key((7,)) + path
-    header = FIXED.pack(kind, PART, 1) + len(path).to_bytes(2, "little") + bytes([depth])
+    header = FIXED.pack(HEADER | PART | kind, 1) + len(path).to_bytes(2, "little") + bytes([depth])
     return key, header + (b"" if kind is Kind.DELETE else b"\0\1\0\0\0")
 
 

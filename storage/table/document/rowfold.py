@@ -25,8 +25,7 @@ from ...log.table_definition import TableDefinition
 from ...schema.arrow import arrow_type
 from ...schema.schema import Column
 from ...segment.block import Block
-from ...segment.key import Kind
-from ..header import BY_COLUMNS, FIXED, NEVER, Headers, with_flag
+from ..header import BY_COLUMNS, NEVER, Headers, delete_value
 from ..value import ValueEncoding
 from .documents import Documents
 from .merging import ColumnMerge
@@ -222,11 +221,17 @@ class RowFold:
         """
         rows = np.flatnonzero(exists)
         present = [array.take(pa.array(rows)) for array in columns]
-        values = self._values.encode_columns(present, len(rows), expiries=expiries[rows])
-        values = with_flag(values, BY_COLUMNS, np.flatnonzero(~documents.is_inserted[rows]))
+        by_columns = ~documents.is_inserted[rows]
+        flags = np.where(by_columns, np.uint8(BY_COLUMNS), np.uint8(0))
+        values = self._values.encode_columns(
+            present,
+            len(rows),
+            expiries=expiries[rows],
+            flags=flags if by_columns.any() else None,
+        )
         if len(rows) == len(exists):
             return values
         positions = np.full(len(exists), len(rows))
         positions[rows] = np.arange(len(rows))
-        delete = constant(FIXED.pack(Kind.DELETE, 0, self.schema_version), 1)
+        delete = constant(delete_value(self.schema_version), 1)
         return pa.concat_arrays([values, delete]).take(pa.array(positions))

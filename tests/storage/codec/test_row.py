@@ -228,7 +228,7 @@ WORKED_EXAMPLES: list[tuple[str, list[tuple[t.DataType, Any]], str]] = [
     (
         "nine columns",
         [(t.Boolean(), None)] * 8 + [(t.Boolean(), False)],
-        "ff00 | 00 00 00 00 00 00 00 00 00 |",
+        "7f01 | 00 00 00 00 00 00 00 00 00 |",
     ),
 ]
 
@@ -260,12 +260,25 @@ def test_empty_batch() -> None:
         assert_same(column, array)
 
 
-def test_rows_without_columns_have_a_body_of_no_bytes() -> None:
-    """A codec of no columns decodes nothing from nothing."""
+def test_rows_without_columns_have_a_body_of_one_byte() -> None:
+    """It is their null bitmap, so that every value has a first byte."""
     codec = RowCodec([])
-    assert codec.encode_row([]) == b""
-    assert codec.decode_row(HEAD, 4) == ()
-    assert decoded(codec, [b"", b""], []) == []
+    assert codec.encode_row([]) == b"\0"
+    assert codec.decode_row(HEAD + b"\0", 4) == ()
+    assert decoded(codec, [b"\0", b"\0"], []) == []
+
+
+@given(st.lists(st.booleans(), max_size=20))
+def test_the_first_byte_of_a_row_is_below_0x80(nulls: list[bool]) -> None:
+    """So is no header, whichever columns are NULL; a value that has none begins with its row."""
+    codec = RowCodec([t.TinyInt()] * len(nulls))
+    values = [None if is_null else -1 for is_null in nulls]
+    row = codec.encode_row(values)
+    assert row[0] < 0x80
+    assert codec.decode_row(row, 0) == tuple(values)
+    if nulls:
+        columns = [pa.array([value], pa.int8()) for value in values]
+        assert codec.encode(columns, b"").to_pylist() == [row]
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def shown(changes: Changes) -> list[tuple[str, str | None, str | None, int, int]
     values = changes.entries.value_bytes().to_pylist()
 
     def row(position: int) -> str | None:
-        return None if position == ABSENT else values[position][4:].decode()
+        return None if position == ABSENT else values[position].decode()
 
     return [
         (keys[max(before, after)].decode(), row(before), row(after), int(first), int(last))

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from relstate.storage.codec.ragged import Bytes
 from relstate.storage.errors import CorruptionError
 from relstate.storage.segment.block import Block
-from relstate.storage.segment.key import Kind
-from relstate.storage.table.header import FIXED
+from relstate.storage.segment.key import HEADER, Kind
+from relstate.storage.table.header import FIXED, delete_value
 from relstate.storage.table.merge import merge, merge_in_key_order
 from relstate.storage.table.resolve import Resolver, Window, keep_visible
 from support.segments import Pair, full_key
@@ -33,7 +33,7 @@ def pairs_of(entries: Entries) -> list[Pair]:
     return [
         (
             full_key(b"%02d" % number + b"." * (number % 3) + b"\0"),
-            FIXED.pack(Kind.DELETE, 0, 1) if value is None else FIXED.pack(Kind.PUT, 0, 1) + value,
+            delete_value(1) if value is None else FIXED.pack(HEADER | Kind.PUT, 1) + value,
         )
         for number, value in sorted(entries.items())
     ]

@@ -15,7 +15,7 @@ from relstate.storage.codec.ragged import Bytes
 from relstate.storage.predicate.predicate import Predicate
 from relstate.storage.schema.ddl import parse_columns
 from relstate.storage.segment.block import Block
-from relstate.storage.segment.key import Kind
+from relstate.storage.segment.key import HEADER, Kind
 from relstate.storage.table.header import FIXED
 from relstate.storage.table.resolve import Resolver, Window, keep_visible
 from relstate.storage.table.scan import (
@@ -49,7 +49,7 @@ def source_of(entries: dict[int, bool]) -> Block:
         sorted(
             (
                 full_key(b"%06d" % key, vnode=key % _VNODES),
-                FIXED.pack(Kind.PUT if put else Kind.DELETE, 0, 1),
+                FIXED.pack(HEADER | (Kind.PUT if put else Kind.DELETE), 1),
             )
             for key, put in entries.items()
         )

@@ -108,7 +108,7 @@ def test_damaged_paths_are_errors(path: bytes) -> None:
     ((key, value),) = stored_pairs(table, Written(0, ("m", "x"), Kind.PUT, 1))
     row_key = encoding.encode_key([0])
     length = len(path).to_bytes(2, "little")
-    damaged = value[:4] + length + value[6:]
+    damaged = value[:3] + length + value[5:]
 
     assert key.startswith(row_key)
     with pytest.raises((ValueError, IndexError)):
