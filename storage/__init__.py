@@ -74,7 +74,7 @@ from .schema import arrow, cast, ddl, type_json, types
 from .schema.default import ColumnDefault
 from .schema.properties import TableProperties
 from .schema.schema import Column, KeyColumn, TableSchema
-from .segment.key import Kind, vnodes_in
+from .segment.key import Kind
 from .segment.writer import SegmentWriter
 from .snapshot import Snapshot
 from .store import DEFAULT_RETENTION, Store
@@ -209,6 +209,5 @@ __all__ = [
     "sequence_segments",
     "type_json",
     "types",
-    "vnodes_in",
     "without_expiry",
 ]

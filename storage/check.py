@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .codec.ragged import Bytes, equal_neighbours, load, parts_of, sort_order
+from .codec.ragged import Bytes, equal_neighbours, parts_of, sort_order
 from .environment import Environment
 from .errors import CorruptionError, RelstateError
 from .index.indexcheck import index_problems
@@ -29,7 +29,7 @@ from .maintenance.layout import is_internal
 from .paths import SEGMENTS, checkpoint_path, entry_path, parse_segment_file, segment_path
 from .problems import problem_of
 from .segment.block import Block
-from .segment.key import Kind
+from .segment.key import Kind, table_ids_at
 from .segment.longkey import unpack
 from .segment.registry import registry
 from .segment.writer import statistics
@@ -239,7 +239,7 @@ def _order_problems(keys: Bytes) -> Iterator[str]:
 def _tables(keys: Bytes) -> Iterator[tuple[int, int, int]]:
     """Yield (table id, first row, last row + 1) of every table in sorted full keys."""
     data, offsets = parts_of(keys)
-    table_ids = load(data, offsets[:-1], ">u4").astype(np.int64)
+    table_ids = table_ids_at(data, offsets[:-1])
     bounds = [0, *(np.flatnonzero(np.diff(table_ids)) + 1).tolist(), len(keys)]
     for start, stop in itertools.pairwise(bounds):
         yield int(table_ids[start]), start, stop

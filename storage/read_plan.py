@@ -26,7 +26,6 @@ from .notebook import html_table
 from .predicate.predicate import Predicate
 from .schema.arrow import arrow_schema
 from .schema.schema import name_list
-from .segment.key import vnodes_in
 from .table.encoding import Encoding, encoding_of
 from .table.expiry_columns import ExpiryColumn, with_expiry_columns
 from .table.pruning import Pruning, describe_pruning, matching_vnodes
@@ -198,7 +197,7 @@ class ReadPlan:
         matches = self._index_matches()
         ranges = None if self.where is None else self.where.ranges()
         if matches is not None:
-            vnodes: set[int] | None = set(vnodes_in(matches.keys).tolist())
+            vnodes: set[int] | None = set(matches.prefix.vnodes_in(matches.keys).tolist())
         elif ranges is None:
             return units
         else:

@@ -41,7 +41,6 @@ from relstate.storage import (
     TableWriter,
     encoding_of,
     errors,
-    vnodes_in,
 )
 
 from .values import (
@@ -222,8 +221,8 @@ class StoredTables:
     def vnode_of(self, number: int, key: bytes) -> int:
         """Return the vnode of a key."""
         definition = self._store.state.table(table_name(number)).definition
-        full_key = encoding_of(definition, self.vnode_count).encode_key([key])
-        return int(vnodes_in(pa.array([full_key], pa.large_binary()))[0])
+        encoding = encoding_of(definition, self.vnode_count)
+        return encoding.prefix.vnode_of(encoding.encode_key([key]))
 
     def has_table(self, number: int) -> bool:
         """Return whether a database has a table yet."""

@@ -19,7 +19,7 @@ from ..log.entry import Entry
 from ..log.sequenced_segment import SequencedSegment, sequence_segments
 from ..segment import longkey
 from ..segment.block import Block
-from ..segment.key import PREFIX_BYTES
+from ..segment.key import LEAST_PREFIX_BYTES
 from ..segment.registry import registry
 from ..table.encoding import Encoding
 from ..table.scan import Bounds
@@ -96,7 +96,7 @@ class EntrySource:
             entries = joined(
                 [longkey.unpack(block) for block in file.blocks(*entry_bounds, _LEAVES)]
             )
-            if (entries.key_lengths < PREFIX_BYTES).any():
+            if (entries.key_lengths < LEAST_PREFIX_BYTES).any():
                 raise ValueError("a key is too short to be a row's")
         except (ValueError, IndexError) as error:
             raise CorruptionError(f"{file.path}: {error}") from error

@@ -9,14 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..codec.ragged import load
 from ..read_plan import ReadPlan
 from ..schema.schema import EVERY_KEY
 from ..table.encoding import encoding_of
 from ..table.pruning import ranges_in
 
 # The vnode comes after the table's id in a key.
-_VNODE_OFFSET = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,7 @@ def vnode_sizes(plan: ReadPlan) -> VnodeSizes:
     for bounds in ranges_in(encoding, [range(plan.vnode_count)], EVERY_KEY):
         for window in scan.windows(bounds):
             for block in window.blocks:
-                vnodes = load(block.keys, block.key_starts + _VNODE_OFFSET, ">u2").astype(np.int64)
+                vnodes = encoding.prefix.vnodes_at(block.keys, block.key_starts)
                 lengths = block.key_lengths + block.value_lengths
                 rows += np.bincount(vnodes, minlength=plan.vnode_count)
                 sizes += np.bincount(vnodes, lengths, plan.vnode_count).astype(np.int64)

@@ -123,7 +123,7 @@ class TableIndex:
         rows = pa.concat_batches([pa.RecordBatch.from_pylist([], schema), *batches])
         keys = self._table.encode_keys(self._table.conform_keys(rows.select(self._table.key_names)))
         order = pa.array(sort_order(keys))
-        return IndexMatches(self.name, keys.take(order), rows.take(order))
+        return IndexMatches(self._table.prefix, self.name, keys.take(order), rows.take(order))
 
     def keys(self, values: Sequence[Any]) -> list[tuple[Sequence[Any], bytes]]:
         """Return the primary and full keys of rows: see `SecondaryIndex.keys`."""

@@ -161,8 +161,8 @@ class _Leaves:
             key = self._keys[entry if self._order is None else int(self._order[entry])].as_py()
             raise ValueRangeError(
                 f"the row with the full key {key[:_SHOWN_BYTES].hex(' ')} (hexadecimal, its first "
-                f"{_SHOWN_BYTES} bytes; 4 of them are the table's id) takes {value_lengths[entry]} "
-                f"bytes, and {_MAX_VALUE_BYTES} can be stored: divide its values among several rows"
+                f"{_SHOWN_BYTES} bytes, the table first) takes {value_lengths[entry]} bytes, and "
+                f"{_MAX_VALUE_BYTES} can be stored: divide its values among several rows"
             )
 
     def first_keys(self) -> Bytes:

@@ -19,8 +19,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..codec.ragged import Buffer, Bytes, Positions, lengths_of, load, parts_of
+from ..codec.ragged import (
+    Buffer,
+    Bytes,
+    Positions,
+    gather,
+    lengths_of,
+    load,
+    parts_of,
+    prefix_words,
+)
 from ..environment import after_fork
+from .key import LEAST_PREFIX_BYTES
 from .page import Pages
 
 _LEAVES_AT_ONCE = 512
@@ -230,16 +240,19 @@ def key_hashes(keys: Bytes) -> NDArray[np.uint64]:
 
 
 def _hashes(buffer: Buffer, starts: Positions, lengths: Positions) -> NDArray[np.uint64]:
-    """Return the hash of each key from its words: after the table's id, the last two."""
-    if len(lengths) and lengths.min() < _WORD:
-        # A key of fewer bytes than a word has the hash 0.
-        hashes = np.zeros(len(lengths), np.uint64)
-        long = np.flatnonzero(lengths >= _WORD)
-        hashes[long] = _hashes(buffer, starts[long], lengths[long])
+    """Return the hash of each key from its words: after the table and the vnode, the last two."""
+    is_short = lengths < _WORD
+    if is_short.any():
+        hashes = np.empty(len(lengths), np.uint64)
+        short, long = np.flatnonzero(is_short), np.flatnonzero(~is_short)
+        (words,) = prefix_words(gather(buffer, starts[short], lengths[short]), 1)
+        hashes[short] = _mixed(_mixed(words ^ lengths[short].astype(np.uint64)))
+        if len(long):
+            hashes[long] = _hashes(buffer, starts[long], lengths[long])
         return hashes
     ends = starts + lengths
     positions = (
-        np.minimum(starts + 4, ends - _WORD),
+        np.minimum(starts + LEAST_PREFIX_BYTES, ends - _WORD),
         np.maximum(starts, ends - 2 * _WORD),
         ends - _WORD,
     )

@@ -46,16 +46,29 @@ def _common_width(blocks: Sequence[Block]) -> int | None:
     if first is None:
         return None
     width = int(first.key_lengths[0])
-    if not _WORD <= width <= _MOST_WORDS * _WORD:
+    if width > _MOST_WORDS * _WORD:
         return None
     return width if all((block.key_lengths == width).all() for block in blocks) else None
 
 
 def _words(block: Block, begin: int, width: int) -> Numbers:
     """Return eight bytes of each key, or as many as it has from ``begin`` on, as numbers."""
+    if width < _WORD:
+        return _short_words(block, width)
     # The last word begins early enough to end with the key; what it repeats is shifted out.
     start = min(begin, width - _WORD)
     words: Numbers = load(block.keys, block.key_starts + start, ">u8").astype(np.uint64)
     if start < begin:
         words <<= np.uint64(8 * (begin - start))
+    return words
+
+
+def _short_words(block: Block, width: int) -> Numbers:
+    """Return keys of fewer than eight bytes as numbers."""
+    # Loaded with what is before them, where there is something.
+    keys, starts = block.keys, block.key_starts - (_WORD - width)
+    if len(starts) and int(starts.min()) < 0:
+        keys, starts = np.concatenate([np.zeros(_WORD, np.uint8), keys]), starts + _WORD
+    words: Numbers = load(keys, starts, ">u8").astype(np.uint64)
+    words &= np.uint64((1 << 8 * width) - 1)
     return words

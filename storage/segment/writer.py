@@ -37,7 +37,17 @@ from ..errors import StorageError, UnknownOutcomeError
 from ..log.segment_record import SegmentRecord, TableStatistics
 from ..paths import segment_path
 from .datafile import data_file
-from .key import EXPIRES, HEADER, KIND_BITS, PART, Kind, heads_of
+from .key import (
+    EXPIRES,
+    HEADER,
+    KIND_BITS,
+    PART,
+    KeyPrefix,
+    Kind,
+    heads_of,
+    table_id_of,
+    table_ids_at,
+)
 from .longkey import has_long, pack
 from .room import page_bytes
 
@@ -266,14 +276,14 @@ def statistics(
     data, offsets = parts_of(keys)
     starts = offsets[:-1][rows]
     sizes = (lengths_of(keys) + lengths_of(values))[rows]
-    vnodes = load(data, starts + 4, ">u2")
     value_data, value_offsets = parts_of(values)
     first_bytes = load(value_data, value_offsets[:-1][rows], "u1")
     tables, start = [], 0
     for table_id, part in _rows_by_table(data, starts, order, keys):
         part_bytes = first_bytes[part]
         stop = start + len(part_bytes)
-        by_vnode = np.bincount(vnodes[part], sizes[part], minlength=vnode_count)
+        vnodes = KeyPrefix(table_id, vnode_count).vnodes_at(data, starts[part])
+        by_vnode = np.bincount(vnodes, sizes[part], minlength=vnode_count)
         by_shard = np.bincount(_shard_of(vnode_count, shards), by_vnode, minlength=shards)
         deletes, expiring, parts = _counts(part_bytes)
         tables.append(
@@ -298,10 +308,10 @@ def _rows_by_table(
     """Return (table id, which of the keys that begin at ``starts`` are its), the ids ascending."""
     if not len(order):
         return []
-    least, greatest = (keys[int(order[index])].as_py()[:4] for index in (0, -1))
+    least, greatest = (table_id_of(keys[int(order[index])].as_py()) for index in (0, -1))
     if least == greatest:
-        return [(int.from_bytes(least, "big"), slice(None))]
-    table_ids = load(data, starts, ">u4").astype(np.int64)
+        return [(least, slice(None))]
+    table_ids = table_ids_at(data, starts)
     changes = np.diff(table_ids)
     if (changes >= 0).all():
         bounds = [0, *(np.flatnonzero(changes) + 1).tolist(), len(table_ids)]

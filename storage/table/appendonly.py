@@ -23,7 +23,7 @@ from ..log.state import StoreState
 from ..log.table_definition import TableDefinition
 from ..segment import longkey
 from ..segment.block import Block
-from ..segment.key import Kind, vnodes_in
+from ..segment.key import Kind
 from .encoding import Encoding, encoding_of
 from .storagetable import StorageTable
 
@@ -123,7 +123,7 @@ def possible_duplicates(older: StorageTable, keys: Bytes) -> Bytes:
     """
     if not len(keys) or longkey.has_long(keys):
         return keys
-    vnodes = vnodes_in(keys)
+    vnodes = older.encoding.prefix.vnodes_in(keys)
     starts = np.flatnonzero(np.append(True, vnodes[1:] != vnodes[:-1]))
     counts = np.diff(np.append(starts, len(keys)))
     lows, highs = (keys.take(pa.array(indices)) for indices in (starts, starts + counts - 1))

@@ -185,7 +185,7 @@ def read_in_order(
         return matching_rows(scan.in_order(matching, descending=descending), where, names)
     pruned = None if where is None else _pruned(table, where, reading)
     if pruned is not None:
-        ranges = enclosing_ranges(pruned)
+        ranges = enclosing_ranges(table.encoding, pruned)
     else:
         cut = reading.groups if scan.sorts_in_memory else single_vnodes(reading.groups)
         ranges = ranges_in(encoding, cut, reading.keys)

@@ -20,7 +20,7 @@ from ..log.segment_record import TableStatistics
 from ..log.table_definition import TableDefinition
 from ..schema.schema import Column, KeyRange, TableSchema
 from ..segment.block import Block
-from ..segment.key import Kind
+from ..segment.key import KeyPrefix, Kind
 from .document.documentencoding import DocumentEncoding
 from .expiry_columns import ExpiryColumn
 from .fullkey import KeyEncoder
@@ -139,6 +139,13 @@ class Encoding(Protocol):
         """Return the function that says of a block of one row whether something is at a path."""
 
     # Ranges of keys
+
+    @property
+    def prefix(self) -> KeyPrefix:
+        """What precedes the primary key in full keys."""
+
+    def primary_keys_in(self, block: Block) -> Bytes:
+        """Return the primary keys of the rows of a block; ValueError if a key is too short."""
 
     def vnode_bounds(self, vnodes: range) -> Bounds:
         """Return the bounds of the full keys of a range of vnodes."""

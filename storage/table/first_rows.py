@@ -12,12 +12,11 @@ from __future__ import annotations
 from math import isqrt
 
 import numpy as np
-import pyarrow as pa
 
-from ..codec.ragged import Bytes, gather, sort_order
+from ..codec.ragged import sort_order
 from ..segment.block import Block
-from ..segment.key import PREFIX_BYTES
 from ..segment.search import KeyRanges
+from .encoding import Encoding
 from .prefixes import PrefixReader
 
 # A row comes from a range at random: hardly one has so many deviations more than the mean.
@@ -27,7 +26,13 @@ _MORE = 4
 
 
 def seek_first_rows(
-    reader: PrefixReader, ranges: KeyRanges, count: int, most: int, *, descending: bool
+    encoding: Encoding,
+    reader: PrefixReader,
+    ranges: KeyRanges,
+    count: int,
+    most: int,
+    *,
+    descending: bool,
 ) -> Block | None:
     """Return the first ``count`` visible rows of all ranges, or the last ones, in their order.
 
@@ -38,7 +43,7 @@ def seek_first_rows(
     depths = np.full(len(ranges), depth, np.int64)
     while int(depths.sum()) <= most:
         owners, rows = reader.edges(ranges, depths, from_end=descending)
-        order = sort_order(_primary_keys(rows))
+        order = sort_order(encoding.primary_keys_in(rows))
         first = (order[::-1] if descending else order)[:count]
         taken = np.bincount(owners[first], minlength=len(ranges))
         is_short = (taken == depths) & (depths < count)
@@ -46,9 +51,3 @@ def seek_first_rows(
             return rows.take(np.ascontiguousarray(first))
         depths[is_short] = np.minimum(depths[is_short] * _MORE, count)
     return None
-
-
-def _primary_keys(rows: Block) -> Bytes:
-    starts, lengths = rows.key_starts + PREFIX_BYTES, rows.key_lengths - PREFIX_BYTES
-    keys: pa.LargeBinaryArray = gather(rows.keys, starts, lengths)
-    return keys

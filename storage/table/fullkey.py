@@ -16,6 +16,7 @@ from ..codec.key_field import ESCAPED_ZERO, TERMINATOR, VALUE_TAG, ZERO
 from ..schema import types as t
 from ..schema.arrow import arrow_type
 from ..schema.schema import TableSchema
+from ..segment.key import KeyPrefix
 
 KeyEncoder: TypeAlias = Callable[[Sequence[Any]], tuple[int, bytes]]
 """Takes the values of a primary key; returns the vnode and the full key."""
@@ -31,10 +32,9 @@ _INTEGERS: dict[type[t.DataType], tuple[str, int]] = {
     t.BigInt: ("Q", 64),
 }
 _TAG = bytes([VALUE_TAG])
-_PREFIX = struct.Struct(">IH")
 
 
-def key_encoder(table_id: int, schema: TableSchema, vnode_count: int) -> KeyEncoder | None:
+def key_encoder(prefix: KeyPrefix, schema: TableSchema) -> KeyEncoder | None:
     """Return the encoder of the usual keys of a table; None if it has no such keys.
 
     These are whole numbers, or one text, none NULL, ascending, which are the distribution key too.
@@ -49,37 +49,43 @@ def key_encoder(table_id: int, schema: TableSchema, vnode_count: int) -> KeyEnco
     codes = [_INTEGERS.get(type(data_type)) for data_type in types]
     integers = [code for code in codes if code is not None]
     if len(integers) == len(types) == 1:
-        return _number_encoder(table_id, integers[0], hash_forms, vnode_count)
+        return _number_encoder(prefix, integers[0], hash_forms)
     if len(integers) == len(types):
-        return _numbers_encoder(table_id, integers, hash_forms, vnode_count)
+        return _numbers_encoder(prefix, integers, hash_forms)
     if len(types) == 1 and type(types[0]) is t.String:
-        return _text_encoder(table_id, hash_forms, vnode_count)
+        return _text_encoder(prefix, hash_forms)
     return None
 
 
 _Hasher: TypeAlias = Callable[[Sequence[Any]], int]
 
 
-def _number_encoder(
-    table_id: int, integer: tuple[str, int], hash_forms: _Hasher, vnode_count: int
-) -> KeyEncoder:
+def _prefix_format(prefix: KeyPrefix) -> str:
+    """Return how ``struct`` packs the bytes of the table's id and a vnode."""
+    return f">{len(prefix.id_bytes)}s{'B' if prefix.vnode_bytes == 1 else 'H'}"
+
+
+def _number_encoder(prefix: KeyPrefix, integer: tuple[str, int], hash_forms: _Hasher) -> KeyEncoder:
     code, bits = integer
-    pack, sign = struct.Struct(f">IHB{code}").pack, 1 << (bits - 1)
+    pack, sign = struct.Struct(f"{_prefix_format(prefix)}B{code}").pack, 1 << (bits - 1)
+    table, vnode_count = prefix.id_bytes, prefix.vnode_count
 
     def encode(values: Sequence[Any]) -> tuple[int, bytes]:
         (value,) = values
         if type(value) is not int:
             raise TypeError("expected an int")
         vnode = hash_forms(values) % vnode_count
-        return vnode, pack(table_id, vnode, VALUE_TAG, value + sign)
+        return vnode, pack(table, vnode, VALUE_TAG, value + sign)
 
     return encode
 
 
 def _numbers_encoder(
-    table_id: int, integers: Sequence[tuple[str, int]], hash_forms: _Hasher, vnode_count: int
+    prefix: KeyPrefix, integers: Sequence[tuple[str, int]], hash_forms: _Hasher
 ) -> KeyEncoder:
-    pack = struct.Struct(">IH" + "".join(f"B{code}" for code, _ in integers)).pack
+    columns = "".join(f"B{code}" for code, _ in integers)
+    pack = struct.Struct(_prefix_format(prefix) + columns).pack
+    table, vnode_count = prefix.id_bytes, prefix.vnode_count
     signs = [1 << (bits - 1) for _, bits in integers]
 
     def encode(values: Sequence[Any]) -> tuple[int, bytes]:
@@ -89,13 +95,14 @@ def _numbers_encoder(
                 raise TypeError("expected an int")
             slots += (VALUE_TAG, value + sign)
         vnode = hash_forms(values) % vnode_count
-        return vnode, pack(table_id, vnode, *slots)
+        return vnode, pack(table, vnode, *slots)
 
     return encode
 
 
-def _text_encoder(table_id: int, hash_forms: _Hasher, vnode_count: int) -> KeyEncoder:
-    pack = _PREFIX.pack
+def _text_encoder(prefix: KeyPrefix, hash_forms: _Hasher) -> KeyEncoder:
+    pack, vnode_count = struct.Struct(_prefix_format(prefix)).pack, prefix.vnode_count
+    table = prefix.id_bytes
 
     def encode(values: Sequence[Any]) -> tuple[int, bytes]:
         (value,) = values
@@ -104,6 +111,6 @@ def _text_encoder(table_id: int, hash_forms: _Hasher, vnode_count: int) -> KeyEn
         form = value.encode()
         vnode = hash_forms((form,)) % vnode_count
         key = form.replace(ZERO, ESCAPED_ZERO)
-        return vnode, pack(table_id, vnode) + _TAG + key + TERMINATOR
+        return vnode, pack(table, vnode) + _TAG + key + TERMINATOR
 
     return encode

@@ -29,7 +29,7 @@ from ..schema.arrow import arrow_schema, arrow_type
 from ..schema.batch import BatchShape
 from ..schema.schema import KeyRange, TableSchema
 from ..segment.block import Block
-from ..segment.key import PREFIX_BYTES, compose, prefix_of, prefix_parts, successor
+from ..segment.key import KeyPrefix, successor
 from .fullkey import KeyEncoder, key_encoder
 from .scan import Bounds
 
@@ -45,6 +45,7 @@ class KeyEncoding:
         self.name = definition.name
         self.schema: TableSchema = schema
         self.vnode_count = vnode_count
+        self.prefix = KeyPrefix(definition.table_id, vnode_count)
         self._keys = KeyCodec([column.type for column in schema.key_columns], schema.primary_key)
         self.key_names = [column.name for column in schema.key_columns]
         self._key_shape = BatchShape(
@@ -86,12 +87,17 @@ class KeyEncoding:
 
     def _prefixes(self, batch: pa.RecordBatch) -> list[Part]:
         """Return what precedes the primary keys of a batch with the distribution key's columns."""
-        return prefix_parts(self.table_id, self.vnodes(batch))
+        return self.prefix.parts(self.vnodes(batch))
 
     def _decode_keys(self, block: Block) -> list[pa.Array]:
-        starts = block.key_starts + PREFIX_BYTES
-        lengths = block.key_lengths - PREFIX_BYTES
-        return self._keys.decode(gather(block.keys, starts, lengths))
+        return self._keys.decode(self.primary_keys_in(block))
+
+    def primary_keys_in(self, block: Block) -> Bytes:
+        """Return the primary keys of the rows of a block; ValueError if a key is too short."""
+        lengths = block.key_lengths - self.prefix.size
+        if len(lengths) and int(lengths.min()) < 0:
+            raise ValueError("a key is too short to be a row's")
+        return gather(block.keys, block.key_starts + self.prefix.size, lengths)
 
     def conform_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the primary key's columns of a batch, in the key's order and exact types."""
@@ -133,7 +139,7 @@ class KeyEncoding:
         owners = np.repeat(vnodes.astype(np.uint16), len(lows))
         indices = pa.array(np.tile(np.arange(len(lows)), len(vnodes)))
         low_keys, high_keys = (
-            compose(self.table_id, owners, self._bounds_of(values).take(indices))
+            self.prefix.compose(owners, self._bounds_of(values).take(indices))
             for values in (lows, highs)
         )
         return low_keys, high_keys
@@ -147,7 +153,7 @@ class KeyEncoding:
 
     def vnode_bounds(self, vnodes: range) -> Bounds:
         """Return the bounds of the full keys of a range of vnodes."""
-        return prefix_of(self.table_id, vnodes.start), prefix_of(self.table_id, vnodes.stop)
+        return self.prefix.of(vnodes.start), self.prefix.of(vnodes.stop)
 
     def vnode_of_range(self, keys: KeyRange) -> int | None:
         """Return the vnode of all rows of a range; None if they may have several."""
@@ -187,7 +193,7 @@ class KeyEncoding:
         codec = self._prefix_codecs[len(values)]
         forms = codec.canonical(values)
         vnode = self._hash_forms([forms[index] for index in self._hashed]) % self.vnode_count
-        return prefix_of(self.table_id, vnode) + codec.encode_canonical(forms)
+        return self.prefix.of(vnode) + codec.encode_canonical(forms)
 
     # Single keys
 
@@ -205,12 +211,12 @@ class KeyEncoding:
                 f"found {tuple(values)!r}"
             )
         vnode = self._hash_key(forms) % self.vnode_count
-        return prefix_of(self.table_id, vnode) + self._keys.encode_canonical(forms)
+        return self.prefix.of(vnode) + self._keys.encode_canonical(forms)
 
     @cached_property
     def key_encoder(self) -> KeyEncoder | None:
         """The quickest encoder of one key: see `Encoding.key_encoder`."""
-        return key_encoder(self.table_id, self.schema, self.vnode_count)
+        return key_encoder(self.prefix, self.schema)
 
     def locate(self, primary_key: bytes) -> tuple[list[Any], bytes]:
         """Return (values, full key) of a primary key given as its bytes.
@@ -219,14 +225,14 @@ class KeyEncoding:
         """
         values = self._decode_key(primary_key)
         vnode = self._hash_key(self._keys.canonical(values)) % self.vnode_count
-        return values, prefix_of(self.table_id, vnode) + primary_key
+        return values, self.prefix.of(vnode) + primary_key
 
     def decode_key(self, full_key: bytes) -> list[Any]:
         """Return the primary key's values of a full key.
 
         ValueError, IndexError or struct.error if the bytes are not such a key.
         """
-        return self._decode_key(full_key[PREFIX_BYTES:])
+        return self._decode_key(full_key[self.prefix.size :])
 
     def key_of(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """Return the primary key's values of a row, in the key's order."""
@@ -234,7 +240,7 @@ class KeyEncoding:
 
     def describe(self, full_key: bytes) -> str:
         """Return the table and the primary key of a full key, for an error's message."""
-        primary = pa.array([full_key[PREFIX_BYTES:]], pa.large_binary())
+        primary = pa.array([full_key[self.prefix.size :]], pa.large_binary())
         values = [column[0].as_py() for column in self._keys.decode(primary)]
         named = ", ".join(map("{}={!r}".format, self.key_names, values))
         return f"table {self.name}, row {named}"

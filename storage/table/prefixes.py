@@ -35,10 +35,10 @@ from ..codec.ragged import (
 from ..errors import CorruptionError
 from ..segment import longkey
 from ..segment.block import Block
-from ..segment.key import PREFIX_BYTES
+from ..segment.key import LEAST_PREFIX_BYTES
 from ..segment.search import KeyRanges, RangeMatches
 from ..segment.segment import SegmentFile
-from .resolve import Resolver, row_keys
+from .resolve import Resolver
 from .tablefiles import Span
 
 Flags = NDArray[np.bool_]
@@ -245,7 +245,7 @@ def _rows_of(path: str, matches: RangeMatches) -> RangeMatches:
     try:
         sizes = longkey.row_counts(matches.entries)
         rows = matches.entries if sizes is None else longkey.unpack(matches.entries)
-        if (rows.key_lengths < PREFIX_BYTES).any():
+        if (rows.key_lengths < LEAST_PREFIX_BYTES).any():
             raise ValueError("a key is too short to be a row's")
     except (ValueError, IndexError) as error:
         raise CorruptionError(f"{path}: {error}") from error
@@ -277,7 +277,7 @@ def _versions(parts: Sequence[RangeMatches], entries: Block) -> tuple[Positions 
     filled = [part.owners for part in parts if len(part.owners)]
     if all(left[-1] < right[0] for left, right in pairwise(filled)):
         return None, np.arange(len(entries))
-    keys = row_keys(entries)
+    keys = entries.key_bytes()
     order = sort_order(keys)
     repeats = np.append(False, equal_neighbours(keys.take(pa.array(order))))
     return order, np.flatnonzero(~repeats)

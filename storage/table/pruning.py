@@ -20,7 +20,6 @@ import pyarrow as pa
 from ..codec.ragged import Bytes
 from ..errors import OptionError
 from ..schema.schema import EVERY_KEY, KeyRange
-from ..segment.key import PREFIX_BYTES, vnode_of
 from .encoding import Encoding
 from .scan import Bounds
 
@@ -82,7 +81,7 @@ def prune(
     for vnode in sorted(vnodes if everywhere else by_vnode):
         first, end = encoding.vnode_bounds(range(vnode, vnode + 1))
         for low, high in _merged([*everywhere, *by_vnode.get(vnode, ())]):
-            bounds = first[:PREFIX_BYTES] + low, end if high is None else first + high
+            bounds = first + low, end if high is None else first + high
             ranges.append(bounds)
     outside = _outside(points, ranges)
     return Pruned(pa.array(outside, pa.large_binary()), ranges)
@@ -100,7 +99,7 @@ def ranges_in(encoding: Encoding, groups: Sequence[range], keys: KeyRange) -> li
     ranges = []
     for vnode in (vnode for group in groups for vnode in group):
         first, end = encoding.vnode_bounds(range(vnode, vnode + 1))
-        ranges.append((first[:PREFIX_BYTES] + low, first + high if high is not None else end))
+        ranges.append((first + low, first + high if high is not None else end))
     return ranges
 
 
@@ -126,15 +125,15 @@ def worthwhile_seeks(rows: int, files: int) -> int:
     return max(_FEW_SEEKS, rows // _ROWS_A_SEEK) // max(files, 1)
 
 
-def enclosing_ranges(pruned: Pruned) -> list[Bounds]:
+def enclosing_ranges(encoding: Encoding, pruned: Pruned) -> list[Bounds]:
     """Return for each vnode, ascending, the range that encloses all that is read of it."""
     ranges = [(low, high) for low, high in pruned.ranges]
     ranges += [(key, key + b"\0") for key in pruned.points.to_pylist()]
     by_vnode: dict[bytes, Bounds] = {}
     for low, high in sorted(ranges, key=itemgetter(0)):
-        first, last = by_vnode.get(low[:PREFIX_BYTES], (low, high))
+        first, last = by_vnode.get(low[: encoding.prefix.size], (low, high))
         end = None if last is None or high is None else max(last, high)
-        by_vnode[low[:PREFIX_BYTES]] = first, end
+        by_vnode[low[: encoding.prefix.size]] = first, end
     return list(by_vnode.values())
 
 
@@ -168,7 +167,7 @@ def _sorted_out(
     for key_range in keys:
         if len(key_range.prefix) == len(encoding.key_names):
             full_key = encoding.encode_key(key_range.prefix)
-            if vnode_of(full_key) in vnodes:
+            if encoding.prefix.vnode_of(full_key) in vnodes:
                 points.add(full_key)
             continue
         vnode = encoding.vnode_of_range(key_range)

@@ -33,7 +33,6 @@ from ..codec.ragged import (
     expand,
     first_of_equal,
     first_of_equal_words,
-    gather,
     sort_order,
 )
 from ..schema.properties import TableProperties
@@ -50,8 +49,6 @@ first row of each group, the kind of each result, and the entry whose version it
 
 Keep: TypeAlias = Callable[[Block], Flags]
 """Says which of the entries that remain are kept."""
-
-_TABLE_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +116,7 @@ class Resolver:
             newest = (overlap.without_older(), *overlap.newest())
             return self._kept(newest, overlap.newest_order() if in_order else None)
         entries = overlap.of_all_blocks()
-        merged = folded_by_key(self.fold, entries, row_keys(entries))
+        merged = folded_by_key(self.fold, entries, entries.key_bytes())
         blocks = tuple(_chosen(block, self.keep(block)) for block in (overlap.alone(), merged))
         return Window(blocks, insertion_order(*blocks) if in_order else None)
 
@@ -150,7 +147,7 @@ class Resolver:
 
     def _folded(self, fold: Fold, blocks: Sequence[Block]) -> Window:
         joined = reduce(Block.followed_by, blocks)
-        folded = folded_by_key(fold, joined, row_keys(joined))
+        folded = folded_by_key(fold, joined, joined.key_bytes())
         return Window((_chosen(folded, self.keep(folded)),), None)
 
     def resolve(self, blocks: Sequence[Block]) -> Block:
@@ -195,14 +192,8 @@ def _first_of_equal_keys(blocks: Sequence[Block]) -> Positions:
     """Return the first entry of each key of some blocks, in key order, as positions in all."""
     numbers = key_numbers(blocks)
     if numbers is None:
-        return first_of_equal(pa.concat_arrays([row_keys(block) for block in blocks]))
+        return first_of_equal(pa.concat_arrays([block.key_bytes() for block in blocks]))
     return first_of_equal_words([np.concatenate(numbers)])
-
-
-def row_keys(block: Block) -> Bytes:
-    """Return the keys of a block without the table id: equal bytes are the same row."""
-    lengths = block.key_lengths - _TABLE_BYTES
-    return gather(block.keys, block.key_starts + _TABLE_BYTES, lengths)
 
 
 def _chosen(block: Block, flags: Flags) -> Block:

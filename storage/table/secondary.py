@@ -16,7 +16,7 @@ from ..codec.ragged import Bytes, Positions, first_of_equal
 from ..log.sequenced_segment import SequencedSegment
 from ..predicate.condition import And, Condition, Or
 from ..predicate.predicate import Predicate
-from ..segment.key import vnodes_in
+from ..segment.key import KeyPrefix
 from .encoding import Encoding
 from .record import Row
 
@@ -31,11 +31,12 @@ _MOST_PARTS = 64
 class IndexMatches:
     """The rows of a table that can match a condition, as its indexes know them.
 
-    ``index``: the name of the index, or the names of several. ``keys``: the full keys of the rows
-    in the table, distinct and ascending. ``rows``: the columns that the index holds, of each of
-    these rows; None if they have to be looked up.
+    ``prefix``: of the keys of the table's rows. ``index``: the name of the index, or the names of
+    several. ``keys``: the full keys of the rows in the table, distinct and ascending. ``rows``: the
+    columns that the index holds, of each of these rows; None if they have to be looked up.
     """
 
+    prefix: KeyPrefix
     index: str
     keys: Bytes
     rows: pa.RecordBatch | None
@@ -43,11 +44,11 @@ class IndexMatches:
     @property
     def vnodes(self) -> int:
         """How many vnodes of the table the rows are in."""
-        return len(np.unique(vnodes_in(self.keys)))
+        return len(np.unique(self.prefix.vnodes_in(self.keys)))
 
     def within(self, groups: Sequence[range]) -> IndexMatches:
         """Return the rows that are in some vnodes of the table."""
-        vnodes = vnodes_in(self.keys)
+        vnodes = self.prefix.vnodes_in(self.keys)
         flags = np.zeros(len(vnodes), np.bool_)
         for group in groups:
             flags |= (vnodes >= group.start) & (vnodes < group.stop)
@@ -55,7 +56,7 @@ class IndexMatches:
             return self
         is_inside = pa.array(flags)
         rows = None if self.rows is None else self.rows.filter(is_inside)
-        return IndexMatches(self.index, self.keys.filter(is_inside), rows)
+        return IndexMatches(self.prefix, self.index, self.keys.filter(is_inside), rows)
 
 
 class SecondaryIndex(Protocol):
@@ -150,7 +151,11 @@ class TableIndexes:
         keys = pa.concat_arrays([matches.keys for matches in by_part])
         keys = keys.take(pa.array(first_of_equal(keys)))
         names = dict.fromkeys(matches.index for matches in by_part if matches.index)
-        return None if len(keys) > most else IndexMatches(", ".join(names), keys, None)
+        return (
+            None
+            if len(keys) > most
+            else IndexMatches(self._encoding.prefix, ", ".join(names), keys, None)
+        )
 
     def _points(self, where: Predicate) -> IndexMatches | None:
         """Return the rows of the primary keys that a condition names; None if it leaves others."""
@@ -159,7 +164,7 @@ class TableIndexes:
         if ranges is None or any(len(key_range.prefix) < width for key_range in ranges):
             return None
         keys = [self._encoding.encode_key(key_range.prefix) for key_range in ranges]
-        return IndexMatches("", pa.array(keys, pa.large_binary()), None)
+        return IndexMatches(self._encoding.prefix, "", pa.array(keys, pa.large_binary()), None)
 
 
 def _alternatives(condition: Condition) -> Iterator[Sequence[Condition]]:

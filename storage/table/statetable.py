@@ -29,7 +29,7 @@ from ..errors import ConsistencyError, UsageError
 from ..log.segment_record import SegmentRecord
 from ..schema.schema import KeyRange
 from ..segment.block import Block
-from ..segment.key import Kind, vnode_of, vnodes_in
+from ..segment.key import Kind
 from ..segment.writer import SegmentWriter
 from .generation import generation_of
 from .header import Headers
@@ -335,7 +335,7 @@ class StateTable:
         self._apply_change(self._encoding.encode_key(key), Transition(before, after))
 
     def _apply_change(self, full_key: bytes, change: Transition) -> None:
-        if self._owned is not None and not self._owned[vnode_of(full_key)]:
+        if self._owned is not None and not self._owned[self._encoding.prefix.vnode_of(full_key)]:
             raise self._foreign_row_error(full_key)
         if self._mem_table is not None:
             self._mem_table.apply_change(full_key, change)
@@ -381,13 +381,14 @@ class StateTable:
         """ConsistencyError if a full key is in a vnode that this table does not own."""
         if self._owned is None:
             return
-        foreign = np.flatnonzero(~self._owned[vnodes_in(full_keys)])
+        foreign = np.flatnonzero(~self._owned[self._encoding.prefix.vnodes_in(full_keys)])
         if len(foreign):
             raise self._foreign_row_error(full_keys[int(foreign[0])].as_py())
 
     def _foreign_row_error(self, full_key: bytes) -> ConsistencyError:
+        vnode = self._encoding.prefix.vnode_of(full_key)
         return ConsistencyError(
-            f"{self._encoding.describe(full_key)}: vnode {vnode_of(full_key)} is not among those "
+            f"{self._encoding.describe(full_key)}: vnode {vnode} is not among those "
             "that this state table owns; shuffle rows by the vnode mapping before they are "
             "written; nothing was committed"
         )

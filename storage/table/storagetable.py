@@ -393,7 +393,9 @@ class StorageTable:
             np.ones(len(ranges), np.bool_),
         )
         reader = self._prefix_reader
-        rows = seek_first_rows(reader, key_ranges, count, most, descending=descending)
+        rows = seek_first_rows(
+            self.encoding, reader, key_ranges, count, most, descending=descending
+        )
         return None if rows is None else self._decode(Piece((rows,), None), columns)
 
     def scan_ranges(

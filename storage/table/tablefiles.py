@@ -29,7 +29,7 @@ from ..log.log import missing_segment_error
 from ..log.sequenced_segment import SequencedSegment
 from ..segment import longkey
 from ..segment.block import Block, join_small
-from ..segment.key import PREFIX_BYTES, vnode_of
+from ..segment.key import LEAST_PREFIX_BYTES
 from ..segment.registry import registry
 from ..segment.search import KeyRanges
 from ..segment.segment import SegmentFile
@@ -209,11 +209,11 @@ class TableFiles:
         if by_vnode is None:
             cold = self._cold_lookups()
             if cold is not None:
-                return cold.by_vnode[vnode_of(full_key)]
+                return cold.by_vnode[self._encoding.prefix.vnode_of(full_key)]
             getters = [file.getter() for file in self.opened]
             by_vnode = lookups_by_vnode(self.segments, getters, self._encoding)
             self.getters_by_vnode = by_vnode
-        return by_vnode[vnode_of(full_key)]
+        return by_vnode[self._encoding.prefix.vnode_of(full_key)]
 
     def prefix_getters(self, full_prefix: bytes) -> tuple[PrefixGetter, ...]:
         """Return what finds the entries below a prefix in each file that may hold such entries.
@@ -225,7 +225,7 @@ class TableFiles:
             getters = [file.pairs_after for file in self.opened]
             by_vnode = lookups_by_vnode(self.segments, getters, self._encoding)
             self._prefix_getters = by_vnode
-        return by_vnode[vnode_of(full_prefix)]
+        return by_vnode[self._encoding.prefix.vnode_of(full_prefix)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +310,7 @@ def _rows_of(file: SegmentFile, blocks: Iterable[Block]) -> Iterator[Block]:
     for block in blocks:
         try:
             rows = longkey.unpack(block)
-            if (rows.key_lengths < PREFIX_BYTES).any():
+            if (rows.key_lengths < LEAST_PREFIX_BYTES).any():
                 raise ValueError("a key is too short to be a row's")
         except (ValueError, IndexError) as error:
             raise CorruptionError(f"{file.path}: {error}") from error

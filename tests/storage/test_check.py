@@ -19,7 +19,7 @@ from relstate.storage.log.log import Log
 from relstate.storage.log.segment_record import TableStatistics
 from relstate.storage.log.view import ViewProgress
 from relstate.storage.paths import LOG, SEGMENTS, checkpoint_path, entry_path
-from relstate.storage.segment.key import HEADER, PART
+from relstate.storage.segment.key import HEADER, PART, KeyPrefix
 from relstate.storage.table.header import FIXED, is_delete
 from support.segments import Pair, write_pairs
 from support.stores import committed, unsynced, upsert, written
@@ -55,7 +55,7 @@ def commit_pairs(
     """Commit a segment of these pairs, with right statistics but for the number of rows."""
     record = write_pairs(store.environment, pairs, name=name)
     size = sum(len(key) + len(value) for key, value in pairs)
-    shard = int.from_bytes(pairs[0][0][4:6], "big") >= 3
+    shard = KeyPrefix(table_id, 5).vnode_of(pairs[0][0]) >= 3
     statistics = TableStatistics(
         table_id,
         len(pairs) if rows is None else rows,
@@ -111,8 +111,8 @@ def test_wrong_statistics_are_found(store: Store) -> None:
 def test_a_row_in_another_vnode_is_found(store: Store) -> None:
     """No lookup would find it."""
     key, value = entry_of(store, 7, "seven")
-    vnode = (key[5] + 1) % 2
-    record = commit_pairs(store, [(key[:5] + bytes([vnode]) + key[6:], value)])
+    vnode = (key[1] + 1) % 2
+    record = commit_pairs(store, [(key[:1] + bytes([vnode]) + key[2:], value)])
 
     assert "another vnode" in problem_of(store, record)
     assert "k=7" in problem_of(store, record)
@@ -121,7 +121,7 @@ def test_a_row_in_another_vnode_is_found(store: Store) -> None:
 def test_a_null_in_a_key_is_found(store: Store) -> None:
     """No writer writes it, and no lookup finds it."""
     key, value = entry_of(store, 7, "seven")
-    record = commit_pairs(store, [(key[:6] + b"\0", value)])
+    record = commit_pairs(store, [(key[:2] + b"\0", value)])
 
     assert "'k' is NULL" in problem_of(store, record)
 
@@ -225,8 +225,8 @@ def test_a_part_at_no_path_of_the_table_is_found(
 def test_a_part_in_another_vnode_is_found(documents: Store) -> None:
     """No lookup of its row would find it."""
     key, value = part_of(documents, NOTE, 1, Kind.PUT)
-    vnode = (key[5] + 1) % 2
-    pairs = [(key[:5] + bytes([vnode]) + key[6:], value)]
+    vnode = (key[1] + 1) % 2
+    pairs = [(key[:1] + bytes([vnode]) + key[2:], value)]
     record = commit_pairs(documents, pairs, table_id=2)
 
     assert "another vnode" in problem_of(documents, record)

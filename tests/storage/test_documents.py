@@ -397,7 +397,7 @@ def bytes_of(store: Store, name: str) -> list[tuple[bytes, bytes]]:
     bounds = encoding.vnode_bounds(range(store.settings.vnode_count))
     blocks = source.read(sequence_segments(records, store.epoch, table.table_id), bounds)
     return [
-        (key[4:], value)
+        (key[len(encoding.prefix.id_bytes) :], value)
         for block in blocks
         for key, value in zip(
             block.key_bytes().to_pylist(), block.value_bytes().to_pylist(), strict=True

@@ -28,7 +28,6 @@ from relstate.storage.errors import (
     SchemaMismatchError,
 )
 from relstate.storage.schema.schema import KeyRange
-from relstate.storage.segment.key import vnode_of
 from relstate.vnode import vnodes_of
 from support.stores import StoreMaker, contents
 
@@ -179,7 +178,7 @@ def test_one_row_is_encoded_as_many_are(keys: list[tuple[Any, Any]], number: int
         assert encoding.decode_row(key_values, value) == tuple(row.values())
     hashed = [batch.column(column.name) for column in schema.distribution_columns]
     expected = vnodes_of(hashed, 5) if hashed else np.zeros(len(rows), np.uint16)
-    assert [vnode_of(key) for key in full_keys.to_pylist()] == expected.tolist()
+    assert [encoding.prefix.vnode_of(key) for key in full_keys.to_pylist()] == expected.tolist()
 
 
 def test_a_key_is_given_whole() -> None:

@@ -68,7 +68,8 @@ class Prefixed:
 
     def sorted(self, encoding: Encoding, rows: dict[Values, Values]) -> list[Values]:
         """Return rows in key order."""
-        return [rows[key] for key in sorted(rows, key=lambda key: encoding.encode_key(key)[6:])]
+        size = encoding.prefix.size
+        return [rows[key] for key in sorted(rows, key=lambda key: encoding.encode_key(key)[size:])]
 
     def change(self, store: Store, rows: Rows, draw: random.Random) -> None:
         """Commit random changes as one epoch, in several segments of which the last wins."""

@@ -12,6 +12,7 @@ from relstate.storage.environment import Environment
 from relstate.storage.log.segment_record import SegmentRecord
 from relstate.storage.paths import SEGMENTS, segment_path
 from relstate.storage.segment.block import Block
+from relstate.storage.segment.key import KeyPrefix
 from relstate.storage.segment.segment import DescriptorShare, SegmentFile
 from relstate.storage.segment.writer import write_segment
 
@@ -59,4 +60,4 @@ def pairs_of(blocks: Iterable[Block]) -> list[list[Pair]]:
 
 def full_key(primary_key: bytes, *, table_id: int = 1, vnode: int = 0) -> bytes:
     """Return the full key of a row."""
-    return table_id.to_bytes(4, "big") + vnode.to_bytes(2, "big") + primary_key
+    return KeyPrefix(table_id, 256).of(vnode) + primary_key

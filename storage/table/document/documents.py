@@ -19,7 +19,6 @@ from ...codec.ragged import Bytes, Positions, equal_neighbours, gather
 from ...segment.block import Block
 from ...segment.key import Kind
 from ..header import BY_COLUMNS, NEVER, Headers
-from ..resolve import row_keys
 from .visible import counting
 
 Flags: TypeAlias = NDArray[np.bool_]
@@ -59,7 +58,7 @@ class Documents:
         headers = Headers(entries)
         lengths = headers.path_lengths
         key_ends = entries.key_starts + entries.key_lengths - lengths
-        paths = row_keys(entries)
+        paths = entries.key_bytes()
         repeats = equal_neighbours(paths)
         full_keys = gather(entries.keys, entries.key_starts, entries.key_lengths - lengths)
         is_first = np.append(True, ~equal_neighbours(full_keys))

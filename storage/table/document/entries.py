@@ -14,7 +14,6 @@ from ...codec.ragged import Bytes, Positions, concat, equal_neighbours, lengths_
 from ...segment.block import Block
 from ...segment.key import Kind
 from ..header import NEVER, Headers, encode_part_headers
-from ..resolve import row_keys
 from .part import Parts
 from .visible import counting
 
@@ -57,7 +56,7 @@ def fold_written(keys: Bytes, values: Bytes) -> tuple[Bytes, Bytes]:
     headers = Headers(block)
     if not headers.is_part.any():
         return keys, values
-    paths = row_keys(block)
+    paths = block.key_bytes()
     order = sort_order(paths)
     paths = paths.take(pa.array(order))
     is_liveness = headers.kinds[order] == Kind.LIVENESS

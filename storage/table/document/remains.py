@@ -23,7 +23,6 @@ from ...codec.ragged import Positions
 from ...segment.block import Block
 from ...segment.key import Kind
 from ..header import encode_part_headers
-from ..resolve import row_keys
 from .documents import Documents
 from .rowfold import RowFold
 from .visible import are_there, have_above, newest_beside
@@ -52,7 +51,7 @@ class Remains:
         is_needed = np.ones(len(documents.entries), np.bool_)
         if self.is_bottom:
             holds = documents.is_alive & (documents.headers.kinds == Kind.PUT)
-            paths = row_keys(documents.entries)
+            paths = documents.entries.key_bytes()
             is_there = are_there(paths, documents.depths, documents.is_alive, holds)
             is_row = documents.is_alive & (documents.depths == 0)
             is_needed = is_there | is_row | _have_above(documents, holds)
@@ -118,7 +117,7 @@ class Remains:
 
 def _have_above(documents: Documents, flags: Flags) -> Flags:
     """Return which entries, all of which count, are below one that is flagged."""
-    return have_above(row_keys(documents.entries), documents.depths, flags)
+    return have_above(documents.entries.key_bytes(), documents.depths, flags)
 
 
 def _are_beside(documents: Documents, stays: Flags) -> Flags:
@@ -129,7 +128,7 @@ def _are_beside(documents: Documents, stays: Flags) -> Flags:
     is_liveness: Flags = documents.is_alive & (documents.headers.kinds == Kind.LIVENESS)
     if not is_liveness.any() or not stays.any():
         return np.zeros(len(stays), np.bool_)
-    paths = row_keys(documents.entries)
+    paths = documents.entries.key_bytes()
     flags = stays.astype(np.int64)
     is_liveness[is_liveness] = newest_beside(paths, documents.depths, flags, is_liveness) > 0
     return is_liveness

@@ -24,7 +24,7 @@ from ...segment.block import Block
 from ...segment.blocksearch import find_in_block
 from ..header import Headers
 from ..overlap import insertion_order
-from ..resolve import Window, row_keys
+from ..resolve import Window
 
 Flags: TypeAlias = NDArray[np.bool_]
 Divided: TypeAlias = Callable[[Headers], Flags]
@@ -78,7 +78,7 @@ def merged_rows(divided: Sequence[tuple[int, Block]], merge: Merge) -> Block:
     )
     if len(by_source) == 1:
         return merge(entries, versions)
-    order = sort_order(row_keys(entries))
+    order = sort_order(entries.key_bytes())
     return merge(entries.take(order), versions[order])
 
 
@@ -95,7 +95,7 @@ def window_in_order(
     blocks = (*plain_window(split.plain).blocks, merged)
     if len(blocks) == 2:
         return Window(blocks, insertion_order(*blocks))
-    return Window(blocks, sort_order(pa.concat_arrays([row_keys(block) for block in blocks])))
+    return Window(blocks, sort_order(pa.concat_arrays([block.key_bytes() for block in blocks])))
 
 
 def windows_in_no_order(

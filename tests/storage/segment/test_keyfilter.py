@@ -43,7 +43,7 @@ def test_a_key_of_the_file_is_never_left_out(tmp_path: Path, width: int) -> None
 def test_few_keys_that_are_not_there_are_let_pass() -> None:
     """One in about a hundred, of keys that differ in their last bytes or in their first ones."""
     numbers = range(20_000)
-    for template in ("1234%08d", "%08d and more", "the same beginning of all keys %08d"):
+    for template in ("1234%08d", "1%05d", "%08d and more", "the same beginning of all keys %08d"):
         key_filter = KeyFilter(_hashes([(template % (2 * number)).encode() for number in numbers]))
         absent = _marks([(template % (2 * number + 1)).encode() for number in numbers])
 

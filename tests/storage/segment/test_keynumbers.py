@@ -16,7 +16,7 @@ _KEYS = {
         st.sampled_from([b"\0" * (width - 6), b"\xff" * (width - 6)]),
         st.binary(min_size=6, max_size=6),
     ).map(b"".join)
-    for width in (8, 15, 16, 31)
+    for width in (6, 7, 8, 15, 16, 31)
 }
 
 
@@ -25,7 +25,7 @@ def block_of(keys: list[bytes]) -> Block:
     return Block.of_pairs([(b"?", b""), *((key, b"") for key in keys)]).slice(1, len(keys) + 1)
 
 
-@given(data=st.data(), width=st.sampled_from([8, 15, 16, 31]))
+@given(data=st.data(), width=st.sampled_from([6, 7, 8, 15, 16, 31]))
 def test_numbers_are_in_the_order_of_keys(data: st.DataObject, width: int) -> None:
     """Over all blocks, sorted or not; where there are none the keys differ in more than 8 bytes."""
     parts = data.draw(st.lists(st.lists(_KEYS[width], max_size=8), min_size=1, max_size=3))
@@ -43,10 +43,16 @@ def test_numbers_are_in_the_order_of_keys(data: st.DataObject, width: int) -> No
 
 
 def test_keys_that_fit_no_number_have_none() -> None:
-    """Keys of two lengths, short and long ones, and keys that differ in nine bytes."""
+    """Keys of two lengths, long ones, and keys that differ in nine bytes."""
     assert key_numbers([block_of([b"a" * 8, b"a" * 9])]) is None
-    assert key_numbers([block_of([b"a" * 7])]) is None
     assert key_numbers([block_of([b"a" * 33])]) is None
     assert key_numbers([block_of([b"a" * 9, b"b" * 9])]) is None
     assert key_numbers([block_of([])]) is None
     assert key_numbers([block_of([b"a" * 32])]) is not None
+    assert key_numbers([block_of([b"a"])]) is not None
+
+
+def test_what_precedes_a_short_key_is_not_in_its_number() -> None:
+    """Whether it is the first of its buffer or not."""
+    first, later = Block.of_pairs([(b"abc", b"")]), block_of([b"xyz", b"abc"]).slice(1, 2)
+    assert key_numbers([first, later]) == [[0], [0]]

@@ -110,7 +110,7 @@ def test_statistics_say_what_a_segment_holds(filled: Store) -> None:
 )
 def test_segments_are_cut(filled: Store, width: int, is_one_batch: bool) -> None:
     """At 64 MiB, with the rows in one batch or in many; together they have all rows."""
-    rows = (72 << 20) // (width + 33)
+    rows = (72 << 20) // (width + 29)
     batch = pa.record_batch({"k": np.arange(rows), "v": pa.array(["x" * width] * rows)})
     writer = filled.jobs.write_target("t").open(filled.environment)
     step = rows if is_one_batch else 8192

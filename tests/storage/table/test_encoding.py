@@ -21,7 +21,7 @@ from relstate.storage.log.table_definition import TableDefinition
 from relstate.storage.schema.ddl import parse_columns
 from relstate.storage.schema.schema import KeyRange, TableSchema
 from relstate.storage.segment.block import Block
-from relstate.storage.segment.key import Kind, vnode_of
+from relstate.storage.segment.key import Kind
 from relstate.storage.table.rowencoding import RowEncoding
 from support.model import is_between
 from support.shapes import SHAPES, Row, Shape
@@ -125,10 +125,14 @@ def test_bounds_enclose_just_the_keys_of_their_range(
     for row in rows:
         key = shape.key_of(row)
         inside = key[: len(keys.prefix)] == keys.prefix and between(key)
-        encoded = encoding.encode_key(key)[6:]
+        encoded = encoding.encode_key(key)[encoding.prefix.size :]
         assert (low <= encoded and (high is None or encoded < high)) == inside
         vnode = encoding.vnode_of_range(keys)
-        assert vnode is None or not inside or vnode == vnode_of(encoding.encode_key(key))
+        assert (
+            vnode is None
+            or not inside
+            or vnode == encoding.prefix.vnode_of(encoding.encode_key(key))
+        )
 
 
 _WORDS = next(shape for shape in SHAPES if shape.name == "words")

@@ -24,7 +24,6 @@ from relstate.storage.errors import (
 from relstate.storage.log.table_definition import TableDefinition
 from relstate.storage.schema.ddl import parse_columns
 from relstate.storage.schema.schema import TableSchema
-from relstate.storage.segment.key import vnode_of
 from relstate.storage.table.fullkey import MISFITS
 from relstate.storage.table.rowencoding import RowEncoding
 from support.stores import unsynced
@@ -66,7 +65,7 @@ def test_usual_keys_have_the_bytes_of_the_general(data: st.DataObject, types: li
     vnode, full_key = encoding.key_encoder(values)
 
     assert full_key == encoding.encode_key(values)
-    assert vnode == vnode_of(full_key)
+    assert vnode == encoding.prefix.vnode_of(full_key)
 
 
 @given(values=st.lists(_ODD, max_size=3), types=_KEYS)

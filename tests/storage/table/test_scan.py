@@ -34,10 +34,8 @@ from support.segments import Pair, full_key, pairs_of
 _SMALL, _LARGE = Limits(rows=1000, size=1 << 20), Limits(rows=1 << 40, size=1 << 50)
 _VNODES = 5
 PLAIN = Resolver(keep_visible(lambda: 0))
-_BOUNDS = [
-    (full_key(b"", vnode=vnode)[:6], full_key(b"", vnode=vnode + 1)[:6]) for vnode in range(_VNODES)
-]
-_PREFIX = 6
+_BOUNDS = [(full_key(b"", vnode=vnode), full_key(b"", vnode=vnode + 1)) for vnode in range(_VNODES)]
+_PREFIX = len(full_key(b""))
 
 # Of every source, the newest first, what it says of some keys.
 _SOURCES = st.lists(st.dictionaries(st.integers(0, 200), st.booleans(), max_size=60), max_size=4)

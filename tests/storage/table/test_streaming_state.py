@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from relstate.connector.views.executor.state import State
-from relstate.storage import SegmentWriter, StateTable, Store, vnodes_in
+from relstate.storage import SegmentWriter, StateTable, Store
 from relstate.storage.errors import ConsistencyError, NullValueError, UsageError
 from support.stores import StoreMaker, committed, contents, rows_of
 
@@ -119,7 +119,7 @@ def test_a_row_of_another_units_vnode_is_refused(states: Store) -> None:
     writer = states.jobs.segment_writer()
     table = states.read_plan("groups").open()
     row = groups((1, 10))
-    vnode = int(vnodes_in(table.encoding.encode_keys(row))[0])
+    vnode = int(table.encoding.prefix.vnodes_in(table.encoding.encode_keys(row))[0])
     foreign = [range(vnode), range(vnode + 1, 5)]
     with pytest.raises(ConsistencyError, match=rf"row g=1: vnode {vnode} is not among those"):
         StateTable.streaming(table, writer, vnodes=foreign).write(row)
