@@ -40,6 +40,7 @@ from .value_field import (
 # On disk: never change.
 END = np.dtype("<u4")
 MAX_END = 2**32 - 1
+_NUMBER = np.dtype("<i8")
 
 # Copying this many bytes too many is cheaper than going to every row a second time.
 _WORTHWHILE_GAP = 128
@@ -59,6 +60,7 @@ class RowBody:
         # The field whose bytes end where the row does.
         self._last = self._variable[-1] if self._variable else None
         self._dtypes = [field.dtype if isinstance(field, FixedField) else END for field in fields]
+        self._spare = [field.spare if isinstance(field, FixedField) else 0 for field in fields]
         widths = [
             0 if index == self._last else dtype.itemsize for index, dtype in enumerate(self._dtypes)
         ]
@@ -135,6 +137,10 @@ class RowBody:
     def _decode(
         self, buffer: Buffer, starts: Positions, lengths: Positions, indices: Sequence[int]
     ) -> list[pa.Array]:
+        room = max((self._spare[index] - self._offsets[index] for index in indices), default=0)
+        if room > 0 and starts.min() < room:
+            # What is loaded with the slots of a row may begin before the row, and the buffer.
+            buffer, starts = np.concatenate([np.zeros(room, np.uint8), buffer]), starts + room
         area = _FixedArea(buffer, starts, self._touched(indices))
         arrays = []
         for index in indices:
@@ -162,10 +168,13 @@ class RowBody:
         slots |= {before for before, index in followed if index in slots}
         yield 0, self.bitmap_width
         for index in sorted(slots - {self._last}):
-            yield self._offsets[index], self._offsets[index] + self._dtypes[index].itemsize
+            offset = self._offsets[index]
+            yield offset - self._spare[index], offset + self._dtypes[index].itemsize
 
     def _load(self, area: _FixedArea, index: int) -> Slots:
-        return area.load(self._offsets[index], self._dtypes[index])
+        spare = self._spare[index]
+        dtype = _NUMBER if spare else self._dtypes[index]
+        return area.load(self._offsets[index] - spare, dtype)
 
     def _nulls(self, area: _FixedArea, index: int) -> Nulls:
         byte, bit = divmod(null_bit(index), 8)
@@ -243,7 +252,7 @@ def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     joined: list[tuple[int, int]] = []
     for begin, end in ranges:
         if joined and begin - joined[-1][1] <= _WORTHWHILE_GAP:
-            joined[-1] = joined[-1][0], end
+            joined[-1] = min(joined[-1][0], begin), end
         else:
             joined.append((begin, end))
     return joined

@@ -192,6 +192,19 @@ WORKED_EXAMPLES: list[tuple[str, list[tuple[t.DataType, Any]], str]] = [
         "00 | ffffffffffffffff 00010000000000000000000000000000 |",
     ),
     (
+        "decimals of 1 to 7 bytes, the least of each but the first",
+        [
+            (t.Decimal(2, 1), Decimal("9.9")),
+            (t.Decimal(4, 0), Decimal("-9999")),
+            (t.Decimal(6, 6), Decimal("-0.999999")),
+            (t.Decimal(9, 0), Decimal("-999999999")),
+            (t.Decimal(11, 0), Decimal("-99999999999")),
+            (t.Decimal(12, 2), Decimal("-1.00")),
+            (t.Decimal(16, 0), Decimal("-9999999999999999")),
+        ],
+        "00 | 63 f1d8 c1bdf0 013665c4 011889b7e8 9cffffffffff 0100 3f90 0d79dc |",
+    ),
+    (
         "a timestamp a millisecond after the epoch, the day before it, and nothing",
         [
             (t.Timestamp(), datetime(1970, 1, 1, 0, 0, 0, 1000, UTC)),
@@ -315,6 +328,52 @@ def test_decimal_with_too_many_digits_is_refused() -> None:
     )
     (arrays,) = decoded(codec, codec.encode([hidden], b"").to_pylist(), [0])
     assert arrays.to_pylist() == [Decimal(1), None, None]
+
+
+_EDGES = [0, 1, 2, 127, 128, 255, 256]
+
+
+@pytest.mark.parametrize("digits", range(1, 19))
+def test_decimals_of_any_number_of_digits(digits: int) -> None:
+    """The least, the greatest and others, with NULLs: first in a row, after others, and in arrays.
+
+    A row may be the first of its buffer; what is before a row is no part of its numbers.
+    """
+    most = 10**digits - 1
+    numbers = [most, -most, *(number for number in _EDGES if number <= most), -1]
+    values = [Decimal(number) for number in numbers] + [None]
+    data_type = t.Decimal(digits, 0)
+    types = [data_type, t.String(), data_type, t.Array(data_type)]
+    codec = RowCodec(types)
+    rows = [[value, "x", value, [value, value]] for value in values]
+    columns = [
+        pa.array(column, arrow_type(kind))
+        for column, kind in zip(zip(*rows, strict=True), types, strict=True)
+    ]
+
+    encoded = codec.encode(columns, b"").to_pylist()
+
+    for gap in (b"", b"\xff"):
+        buffer, starts, lengths = scattered(encoded, [*range(len(rows))], gap)
+        for indices in ([0, 1, 2, 3], [2], [0]):
+            arrays = codec.decode(buffer, starts, indices, lengths)
+            for index, array in zip(indices, arrays, strict=True):
+                assert_same(columns[index], array)
+    assert [codec.encode_row(row) for row in rows] == encoded
+    assert [codec.decode_row(row, 0) for row in encoded] == [tuple(row) for row in rows]
+
+
+@pytest.mark.parametrize("digits", [2, 4, 6, 9, 11, 12, 14, 16])
+def test_decimal_beyond_its_bytes_is_refused(digits: int) -> None:
+    """Its upper bytes are not cut off, in batches or alone, whatever Arrow lets an array hold."""
+    numbers = [0, -(10 ** (digits + 3))]
+    wide = pa.array([Decimal(number) for number in numbers], pa.decimal128(38, 0))
+    narrow = pa.Array.from_buffers(pa.decimal128(digits, 0), 2, wide.buffers())
+    codec = RowCodec([t.Decimal(digits, 0)])
+    with pytest.raises(ValueRangeError, match="row 1 holds more digits"):
+        codec.encode([narrow], b"")
+    with pytest.raises(ValueRangeError):
+        codec.encode_row([Decimal(numbers[1])])
 
 
 @pytest.mark.parametrize(
