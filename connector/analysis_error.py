@@ -85,7 +85,7 @@ def _sentence(
     if condition.split(".")[0] in _COLUMN_NOT_FOUND and columns:
         name = parameters.get("objectName") or parameters.get("colName", "")
         all_columns = [column for names in columns.values() for column in names]
-        if name.strip("`").lower() in map(str.lower, all_columns):
+        if _last_part(name) in map(str.lower, all_columns):
             # The column is there, and this clause cannot read it: Spark says what it can read.
             return None
         known = "; ".join(f"{table} ({', '.join(names)})" for table, names in columns.items())
@@ -103,8 +103,13 @@ def _plain_name(name: str, tables: Sequence[str]) -> str | None:
     return by_lower_case.get(parts[-1].strip("`").lower()) if len(parts) > 1 else None
 
 
+def _last_part(name: str) -> str:
+    """Return the last part of a name of several parts, in lower case."""
+    return name.rpartition(".")[2].strip("`").lower()
+
+
 def _suggestion(name: str, known: Sequence[str]) -> str:
-    last = name.rpartition(".")[2].strip("`").lower()
+    last = _last_part(name)
     by_lower_case = {candidate.lower(): candidate for candidate in known}
     near = get_close_matches(last, by_lower_case, n=2)
     if not near:

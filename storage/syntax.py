@@ -217,8 +217,11 @@ class _Parser(SparkParser):
 
 def _positive(operand: Tree | None) -> Tree | None:
     """Return an expression after a +; that of a number is the number."""
-    is_number = isinstance(operand, exp.Literal) and operand.is_number
-    if operand is None or is_number or SUFFIX in operand.meta:
+    number = operand
+    while isinstance(number, exp.Paren | exp.Neg):
+        number = number.this
+    is_number = isinstance(number, exp.Literal) and number.is_number
+    if number is None or is_number or SUFFIX in number.meta:
         return operand
     return exp.Anonymous(this="positive", expressions=[operand])
 
@@ -358,7 +361,7 @@ def parse_tokens(tokens: Sequence[Token], text: str) -> Tree:
     trees = [tree for tree in parsed if tree is not None]
     if len(trees) != 1:
         raise ParseError(f"there are {len(trees)} statements where one was expected")
-    return _with_units(trees[0])
+    return _with_plain_arguments(trees[0])
 
 
 def parse_condition(text: str) -> Tree:
@@ -377,7 +380,7 @@ def parse_condition(text: str) -> Tree:
         ) from None
     if len(trees) != 1 or trees[0] is None:
         raise UnsupportedExpressionError(f"cannot read {excerpt(text)}: it is not an expression")
-    return _with_units(trees[0])
+    return _with_plain_arguments(trees[0])
 
 
 def text_of(tree: Tree) -> str:
@@ -421,9 +424,15 @@ def operands(tree: Tree, kind: type[exp.And] | type[exp.Or]) -> Iterator[Tree]:
             yield node
 
 
-def _with_units(tree: Tree) -> Tree:
-    """Return a tree whose units of time, as in ``timestampadd(DAY, 1, t)``, are not columns."""
+def _with_plain_arguments(tree: Tree) -> Tree:
+    """Return a tree whose calls have expressions as arguments.
+
+    A unit of time, as in ``timestampadd(DAY, 1, t)``, is not a column; IGNORE NULLS, as in
+    ``first(a IGNORE NULLS)``, is the second argument that Spark has for it.
+    """
     for call in list(tree.find_all(exp.Anonymous)):
+        if len(call.expressions) == 1 and isinstance(call.expressions[0], exp.IgnoreNulls):
+            call.set("expressions", [call.expressions[0].this, exp.true()])
         if str(call.this).lower() in _FUNCTIONS_OF_UNITS and len(call.expressions) == 3:
             unit = call.expressions[0]
             if isinstance(unit, exp.Column):

@@ -55,13 +55,19 @@ def test_a_number_with_a_suffix_is_written_as_it_was_read(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("+ '1'", "POSITIVE('1')"), ("+b", "POSITIVE(b)"), ("+1", "1"), ("+ 2L", "2L")],
+    [("+ '1'", "POSITIVE('1')"), ("+b", "POSITIVE(b)"), ("+1", "1"), ("+ -(2L)", "-(2L)")],
 )
 def test_a_plus_before_a_value_is_the_function_that_spark_has_for_it(
     text: str, expected: str
 ) -> None:
     """A string becomes a number by it; a number is itself."""
     assert text_of(parse_condition(f"a = {text}")) == f"a = {expected}"
+
+
+def test_ignore_nulls_within_a_call_is_its_second_argument() -> None:
+    """Within the parentheses it is syntax, after them a clause."""
+    text = "first(a IGNORE NULLS) = LAST(b) IGNORE NULLS"
+    assert text_of(parse_condition(text)) == "FIRST(a, TRUE) = LAST(b) IGNORE NULLS"
 
 
 def test_the_plus_of_an_interval_is_part_of_it() -> None:

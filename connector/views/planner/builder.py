@@ -288,8 +288,8 @@ class Builder:
 
     def _project(self, node: Node, new_fields: Sequence[tuple[str, str]]) -> Node:
         data_types = self.analysis.types_of(node.fields, [text for _, text in new_fields])
-        for data_type, (_, text) in zip(data_types, new_fields, strict=True):
-            _check_parts(data_type, text)
+        for data_type in data_types:
+            _check_parts(data_type)
         passed_outputs = [pass_through_output(input_field) for input_field in node.fields]
         computed_outputs = [
             Output(types.Field(name, data_type), text)
@@ -369,24 +369,25 @@ def _orderless_reason(data_type: types.DataType) -> str:
     return "it has no order; write its text, as in CAST(i AS STRING)"
 
 
-def _check_parts(data_type: types.DataType, text: str) -> None:
+def _check_parts(data_type: types.DataType) -> None:
     """Refuse a struct with two parts of one name, which Spark cannot hand to a task in Python."""
     match data_type:
         case types.Array(element, _):
-            _check_parts(element, text)
+            _check_parts(element)
         case types.Map(key, value, _):
-            _check_parts(key, text)
-            _check_parts(value, text)
+            _check_parts(key)
+            _check_parts(value)
         case types.Struct(members):
             names = [member.name for member in members]
             repeated = next((name for name in names if names.count(name) > 1), None)
             if repeated is not None:
                 raise unsupported_error(
-                    f"a struct with two parts named {repeated!r} in {text}",
-                    "name them apart, as in named_struct('a', …, 'b', …)",
+                    f"a struct with two parts named {repeated!r}",
+                    "name them apart, as in named_struct('a', …, 'b', …), or give columns of "
+                    "arrays_zip() other names in a subquery in FROM",
                 )
             for member in members:
-                _check_parts(member.type, text)
+                _check_parts(member.type)
 
 
 def reads_only(names: Iterable[str], expression: Tree) -> bool:

@@ -29,7 +29,13 @@ from relstate.storage import types
 
 from ..plan.node import Node
 from .analysis import Analysis
-from .expressions import CLOCK_HINT, function_name, is_clock, unsupported_error
+from .expressions import (
+    CLOCK_HINT,
+    COMPARISONS,
+    function_name,
+    is_clock,
+    unsupported_error,
+)
 
 FLIPPED: dict[type[Tree], type[Tree]] = {
     exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE, exp.EQ: exp.EQ,
@@ -82,6 +88,7 @@ _OF_DATES = "year", "unix_date"
 _UNITS = frozenset({"MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK"})
 # More fit no interval of weeks. Larger numbers of small units would, but nobody means them.
 _MOST_UNITS = 15_000_000
+_FAR_YEARS = "+200000", "-200000"
 _MICROSECONDS = {"MICROSECOND": 1, "MILLISECOND": 1000}
 _DAYS = {"DAY": 1, "WEEK": 7}
 
@@ -89,6 +96,12 @@ _DAYS = {"DAY": 1, "WEEK": 7}
 def has_clock(tree: Tree) -> bool:
     """Return whether an expression reads the present time."""
     return any(map(is_clock, tree.walk()))
+
+
+def compares_within(condition: Tree) -> bool:
+    """Return whether a part of what is compared is a comparison with the present time itself."""
+    parts = (part for part in condition.walk() if isinstance(part, COMPARISONS))
+    return any(part is not condition and has_clock(part) for part in parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +231,9 @@ class ClockComparisons:
             raise _mixed_error(
                 condition, f"it compares a {total_type} with a {other_type}: CAST both to TIMESTAMP"
             )
-        value = f"CAST({text_of(other)} AS {common}) {opposite} {step}"
+        value = f"CAST({text_of(other)} AS {common})"
+        is_long = isinstance(second_type, types.DayTimeInterval) and bool(columns_of(second))
+        value = _moved(value, opposite, step, common) if is_long else f"{value} {opposite} {step}"
         if isinstance(common, types.Date) and not isinstance(second_type, types.DayTimeInterval):
             day = f"unix_date(CAST({text_of(other)} AS DATE))"
             value = _FIRST_DAY.at(f"CAST({day} AS DECIMAL(20, 0)) {opposite} {step}")
@@ -235,8 +250,13 @@ class ClockComparisons:
         )
         length_text = text_of(as_operand(length))
         sign = _SIGNS[operator]
+        local = types.TimestampNtz()
         if has_clock(first) and columns_of(length):
-            return parse_expression(f"{first_text} {sign} {second_text} + {length_text}")
+            moved = _moved(second_text, "+", length_text, local)
+            return parse_expression(f"{first_text} {sign} {moved}")
+        if columns_of(length):
+            moved = _moved(first_text, "-", length_text, local)
+            return parse_expression(f"{moved} {sign} {second_text}")
         return parse_expression(f"{first_text} - {length_text} {sign} {second_text}")
 
     def _types(self, expressions: Sequence[Tree]) -> tuple[types.DataType, ...]:
@@ -254,6 +274,19 @@ def equality(condition: exp.NullSafeEQ) -> Tree:
         raise _mixed_error(condition, "write = instead of <=>, and OR … IS NULL where NULLs count")
     left, right = map(as_operand, sides)
     return exp.EQ(this=left, expression=right)
+
+
+def _moved(time: str, operator: str, length: str, data_type: types.DataType) -> str:
+    """Return a time plus or minus an interval; where no time is so far away, one far away."""
+    is_added = operator == "+"
+    latest, earliest = (f"CAST('{year}-01-01' AS {data_type})" for year in _FAR_YEARS)
+    after, before = (latest, earliest) if is_added else (earliest, latest)
+    return (
+        f"CASE WHEN {time} IS NOT NULL THEN coalesce("
+        f"{'try_add' if is_added else 'try_subtract'}({time}, {length}), CASE WHEN {length} > "
+        f"INTERVAL '0' SECOND THEN {after} WHEN {length} < INTERVAL '0' SECOND THEN {before} END) "
+        "END"
+    )
 
 
 def _coalesced(left: Tree, right: Tree) -> Tree:

@@ -32,15 +32,17 @@ from relstate.storage import NEVER, types
 from ..plan.node import Node
 from ..plan.stateless import Filter, Output, Project, Union
 from .analysis import Analysis
-from .clock_comparisons import equality, has_clock
+from .clock_comparisons import compares_within, equality, has_clock
 from .clock_flags import UniqueName, attach_flags, is_comparison, memberships, pair
 from .disjoint_terms import Combination, Term, disjoint_terms
+from .expressions import COMPARISONS
 from .temporal import ComputeFields, MomentBound, compare_with_clock, filter_moments
 
 _OPPOSITES: dict[type[Tree], type[Tree]] = {
     exp.GT: exp.LTE, exp.GTE: exp.LT, exp.LT: exp.GTE, exp.LTE: exp.GT, exp.EQ: exp.NEQ,
     exp.NEQ: exp.EQ, exp.And: exp.Or, exp.Or: exp.And,
 }  # fmt: skip
+_COMPARED = frozenset(COMPARISONS)
 _MOST_CASES = 32
 
 _Atom = MomentBound | str
@@ -78,7 +80,7 @@ def _without_not(condition: Tree, *, is_negated: bool = False) -> Tree:
     """Return an equal condition, or its opposite, without NOT, BETWEEN and <> over a clock."""
     condition = without_parentheses(condition)
     kind = type(condition)
-    if not has_clock(condition):
+    if not has_clock(condition) or (kind in _COMPARED and compares_within(condition)):
         return exp.Not(this=as_operand(condition)) if is_negated else condition
     match condition:
         case exp.Not():

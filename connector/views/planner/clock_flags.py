@@ -32,7 +32,8 @@ from relstate.connector.syntax.tree import (
 from ..plan.node import Node
 from ..plan.temporal import TemporalFilter
 from .analysis import Analysis
-from .clock_comparisons import FLIPPED, equality, has_clock
+from .clock_comparisons import FLIPPED, compares_within, equality, has_clock
+from .clock_guards import guarded
 from .expressions import COMPARISONS, is_clock, present_time_error
 from .temporal import ComputeFields, MomentBound, compare_with_clock, filter_moments
 
@@ -59,7 +60,9 @@ def attach_flags(
 
     def expanded(part: Tree) -> Tree | None:
         is_own = isinstance(part, COMPARISONS) and has_clock(part) and columns_of(part) <= names
-        return _expanded(part, compared) if is_own else None
+        if not is_own or compares_within(part):
+            return None
+        return _expanded(guarded(part, names), compared)
 
     expressions = [substituted(expression, expanded) for expression in expressions]
     if not is_partial:
@@ -128,7 +131,8 @@ def _with_flags(
 
 def is_comparison(condition: Tree) -> bool:
     """Return whether a condition compares two expressions, and one of them is to be the time."""
-    return type(without_parentheses(condition)) in FLIPPED
+    condition = without_parentheses(condition)
+    return type(condition) in FLIPPED and not compares_within(condition)
 
 
 def memberships(condition: Tree) -> Tree:

@@ -167,16 +167,25 @@ _CONDITIONS = (*COMPARISONS, exp.Where, exp.Having, exp.Qualify, exp.Join)
 
 
 def _is_in_condition(node: Tree) -> bool:
-    """Return whether a node is compared, or in a clause of conditions."""
+    """Return whether a node is compared with values, or in a clause of conditions."""
     part = node.find_ancestor(*_CONDITIONS, exp.Query)
-    return isinstance(part, _CONDITIONS)
+    return isinstance(part, _CONDITIONS) and not _is_membership(part)
+
+
+def _is_membership(part: Tree | None) -> bool:
+    """Return whether a node is the IN of a subquery."""
+    return isinstance(part, exp.In) and part.args.get("query") is not None
 
 
 def present_time_error(node: Tree) -> errors.UnsupportedStatementError:
     """Return the error about a call that gives the present time, and is not compared."""
-    return unsupported_error(
-        "the present time here", f"{TIME_DEPENDENT_REASON}; {CLOCK_HINT}", node
-    )
+    advice = CLOCK_HINT
+    select = node.find_ancestor(exp.Select)
+    if _is_membership(node.find_ancestor(exp.In, exp.Query)):
+        advice = "write EXISTS (SELECT … WHERE …) with the comparison in its WHERE, in place of IN"
+    elif select is not None and select.parent is not None and not select.args.get("from_"):
+        advice = f"write it in place of the subquery, as in d = {text_of(node).lower()}"
+    return unsupported_error("the present time here", f"{TIME_DEPENDENT_REASON}; {advice}", node)
 
 
 def unsupported_error(

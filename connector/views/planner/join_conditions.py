@@ -35,6 +35,7 @@ from ..plan.recompute import GroupRecompute
 from ..plan.stateless import Filter, Project
 from .builder import Builder, check_keyable, field_title, has_subquery_call, reads_only
 from .clock_comparisons import has_clock
+from .clock_conditions import split_condition
 from .comparisons import plan_comparisons, split_ranges
 from .expressions import COMPARISONS, is_clock, unsupported_error
 from .memberships import (
@@ -171,6 +172,7 @@ def _flag_clocks(
     """Return both inputs with what they compare with the present time, conditions over that."""
     if not any(map(has_clock, conditions)):
         return left, right, conditions
+    conditions = [part for condition in conditions for part in split_condition(condition)]
     left, conditions = builder.attach_flags(left, conditions)
     right, conditions = builder.attach_flags(right, conditions)
     for part in (part for condition in conditions for part in condition.walk()):

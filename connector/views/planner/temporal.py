@@ -166,7 +166,9 @@ class _Comparison:
             raise clock_error(condition, CLOCK_HINT)
         if not all(map(_is_part_of_bound, time.walk())) or sum(map(is_clock, time.walk())) > 1:
             raise clock_error(
-                condition, "add constant intervals to now(), or truncate it by date_trunc, no more"
+                condition,
+                "add constant intervals to now(), or truncate it by date_trunc, no more, or write "
+                "the condition in the query over the view",
             )
         return cls(value, operator, time, condition)
 

@@ -99,6 +99,10 @@ COMPARED = {
     " OR n = 1 AND from_utc_timestamp(now(), 'Europe/Berlin') < ts",
     "case": "SELECT k FROM t WHERE CASE WHEN n = 1 THEN ts > now() ELSE ts < now() END",
     "coalesced": "SELECT k FROM t WHERE coalesce(ts > now(), d < current_date(), true)",
+    "flags": "SELECT k FROM t WHERE coalesce(ts > now(), false) = false AND n > 1 "
+    "OR NOT (ts > now()) = (d > current_date())",
+    "between": "SELECT t.k, w.name FROM t LEFT JOIN w "
+    "ON t.g = w.g AND current_date() BETWEEN t.d AND w.d",
     "unknown": "SELECT k FROM t WHERE ts > now() IS NULL OR NOT (d <=> current_date()) "
     "OR (ts > now()) IS NOT TRUE AND n = 1",
     "state": "SELECT k, g, CASE WHEN ts > now() THEN 'future' WHEN ts > now() - INTERVAL 1 HOUR "
@@ -324,6 +328,12 @@ def test_a_clock_that_is_set_back_lets_rows_come_back(
 
 
 MARKS = {
+    "distant": "SELECT k, now() - ts < step AS a, ts - now() > step AS b FROM (SELECT k, ts, "
+    "CASE k WHEN 1 THEN INTERVAL 106751991 DAYS WHEN 2 THEN INTERVAL -106751991 DAYS "
+    "ELSE INTERVAL 10 MINUTES END AS step FROM m)",
+    "guarded": "SELECT k, CASE WHEN n IS NULL THEN d > current_date() WHEN k > 0 THEN "
+    "ts + make_dt_interval(0, 0, 6 div k) > now() END AS a, "
+    "if(k = 0, NULL, make_date(2024, 3, 24 + 6 div k) < current_date()) AS b FROM m WHERE k <> 2",
     "never": "SELECT k, x > unix_timestamp() AS a, unix_timestamp() - x < 60 AS b, "
     "year(current_date()) < n AS c, datediff(current_date(), d) < n AS e FROM m",
     "steps": "SELECT k, date_sub(current_date(), n) <= d AS a FROM m",
