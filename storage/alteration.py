@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from .errors import SchemaError
 from .expression.check_expression import CheckExpression
-from .generated_columns import check_not_generated, check_ungenerating
+from .generated_columns import check_not_generated, check_unread_by_generated
 from .log.table_definition import TableDefinition
 from .schema import types as t
 from .schema.arrow import arrow_schema
@@ -379,7 +379,7 @@ def _evolved(
 
 
 def _check_unconstrained(definition: TableDefinition, column: Column, action: str) -> None:
-    check_ungenerating(definition, column, action)
+    check_unread_by_generated(definition, column, action)
     for constraint in definition.constraints:
         if column.id in constraint.columns:
             raise SchemaError(

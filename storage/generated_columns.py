@@ -45,8 +45,8 @@ def with_generated(definition: TableDefinition, name: str, expression: str) -> T
     generated = read_generated(expression, column, schema)
     _check_sources(definition, column, generated, what)
     columns = tuple(
-        replace(column, generated=generated) if other.id == column.id else other
-        for other in schema.columns
+        replace(column, generated=generated) if sibling.id == column.id else sibling
+        for sibling in schema.columns
     )
     return replace(definition, schema=replace(schema, columns=columns))
 
@@ -90,7 +90,7 @@ def check_not_generated(column: Column, action: str) -> None:
         )
 
 
-def check_ungenerating(definition: TableDefinition, column: Column, action: str) -> None:
+def check_unread_by_generated(definition: TableDefinition, column: Column, action: str) -> None:
     """SchemaError for a column that a generated one reads; ``action``: what it cannot be."""
     for reader in definition.schema.generated_columns:
         assert reader.generated is not None

@@ -84,9 +84,9 @@ class Generation:
         sources = self._shape.conform(_selected(rows, self._sources))
         for item in self._generated:
             values = self._computed(item, sources)
-            given = _selected(rows, [item.column.name])
-            if given.num_columns:
-                self._check_given(item, given, values, sources)
+            own_column = _selected(rows, [item.column.name])
+            if own_column.num_columns:
+                self._check_given(item, own_column, values, sources)
             else:
                 values = _scattered(values, is_written)
                 batch = batch.append_column(item.column.name, values)
@@ -103,8 +103,8 @@ class Generation:
             return batch
         values = self._computed(item, self._shape.conform(_selected(rows, self._sources)))
         index = batch.schema.get_field_index(name)
-        given = batch.column(index)
-        column = pc.replace_with_mask(given, pa.array(flags), values.cast(given.type))
+        column = batch.column(index)
+        column = pc.replace_with_mask(column, pa.array(flags), values.cast(column.type))
         return batch.set_column(index, name, column)
 
     def _computed(self, item: _Generated, sources: pa.RecordBatch) -> pa.Array:
@@ -119,9 +119,9 @@ class Generation:
         return values
 
     def _check_given(
-        self, item: _Generated, given: pa.RecordBatch, values: pa.Array, sources: pa.RecordBatch
+        self, item: _Generated, batch: pa.RecordBatch, values: pa.Array, sources: pa.RecordBatch
     ) -> None:
-        (column,) = item.shape.conform(given).columns
+        (column,) = item.shape.conform(batch).columns
         is_other = ~_same(column, values)
         if is_other.any():
             row = int(np.argmax(is_other))
@@ -147,8 +147,8 @@ def generation_of(definition: TableDefinition) -> Generation | None:
 def _selected(batch: pa.RecordBatch, names: Collection[str]) -> pa.RecordBatch:
     """Return the columns of these names, in any case, that a batch has."""
     own = {name.lower() for name in names}
-    found = [index for index, name in enumerate(batch.schema.names) if name.lower() in own]
-    return batch.select(found)
+    indices = [index for index, name in enumerate(batch.schema.names) if name.lower() in own]
+    return batch.select(indices)
 
 
 def _scattered(values: pa.Array, is_written: Flags) -> pa.Array:

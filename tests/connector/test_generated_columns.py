@@ -61,6 +61,21 @@ def test_statements_compute_them(db: Database, table: Store) -> None:
     assert computed(table) == {1: (9, None), 5: (1, None)}
 
 
+def test_tables_without_a_key_compute_them(db: Database, store: Store) -> None:
+    """INSERT, UPDATE and the clauses of a MERGE, one of which gives the column."""
+    db.sql("CREATE TABLE t (v INT, next BIGINT GENERATED ALWAYS AS (v + 1))")
+    db.sql("INSERT INTO t (v) VALUES (1), (2)")
+    db.sql("UPDATE t SET v = 10 WHERE v = 1")
+    db.sql(
+        "MERGE INTO t USING (SELECT 10 AS v UNION ALL SELECT 33) s ON t.v = s.v "
+        "WHEN MATCHED THEN UPDATE SET v = s.v + 1 "
+        "WHEN NOT MATCHED THEN INSERT (v, next) VALUES (s.v, s.v + 1)"
+    )
+    assert sorted_rows(store, "t") == [(11, 12), (2, 3), (33, 34)]
+    with pytest.raises(CheckViolationError, match="with v = 2 is 3, but 4 was given"):
+        db.sql("UPDATE t SET next = 4 WHERE v = 2")
+
+
 MERGE = "MERGE INTO t USING (SELECT 1 AS k, 9 AS a, 17 AS twice, 'x' AS name, 1 AS size) s"
 INSERT = "WHEN NOT MATCHED THEN INSERT (k, a, twice) VALUES (s.a, s.a, s.twice)"
 

@@ -50,6 +50,17 @@ def test_a_page_shows_the_latest_epoch(client: TestClient, viewed: Store) -> Non
     assert "1 rows," in client.get("/").text
 
 
+def test_the_page_of_a_table_says_what_its_columns_have(client: TestClient, viewed: Store) -> None:
+    """The clauses of defaults and of generated columns."""
+    viewed.create_table(
+        "made", "k INT, a INT, b INT", primary_key=["k"],
+        defaults={"a": "1 + 2"}, generated={"b": "a * 2"},
+    )  # fmt: skip
+    text = client.get("/table?name=made").text
+    assert "<code>DEFAULT 1 + 2</code>" in text
+    assert "<code>GENERATED ALWAYS AS (a * 2)</code>" in text
+
+
 def test_the_page_of_a_view_says_why_it_failed(client: TestClient, viewed: Store) -> None:
     """With its message, as text; the store's page has writes and rows a minute."""
     viewed.write("t", pa.table({"k": [99], "n": [1], "s": ["x"]}))
