@@ -112,6 +112,7 @@ def test_frames_and_streams_compute_them(
     rows = spark.sql("SELECT * FROM VALUES (3, 4, 'xyz') AS s(k, a, name)")
     save(rows, table, "t")
     db.write(rows.selectExpr("k + 1 AS k", "a + 1 AS a"), "t", "append")
+    db.writer("t", txn_app_id="app")(rows.selectExpr("k + 3 AS k", "7 AS a"), 0)
     with pytest.raises(Exception, match="a = 4 is 8, but 9 was given"):
         save(rows.selectExpr("*", "9L AS twice"), table, "t")
     rows.selectExpr("k + 2 AS k", "a").write.json(str(tmp_path / "rows"))
@@ -122,6 +123,7 @@ def test_frames_and_streams_compute_them(
 
     assert computed(table) == {
         1: (2, "ab"), 2: (5, "c"), 3: (4, "xyz"), 4: (5, None), 5: (4, None),
+        6: (7, None),
     }  # fmt: skip
 
 

@@ -43,6 +43,32 @@ def test_what_is_exported_is_loaded(shop: Store, folder: Path, name: str) -> Non
     assert contents(shop, "orders") == before
 
 
+@pytest.mark.parametrize("name", ["o.csv", "o.jsonl", "o.parquet"])
+def test_columns_that_files_lack_are_computed(store: Store, folder: Path, name: str) -> None:
+    """What is exported has the generated columns; what is loaded may have them as they are."""
+    store.create_table(
+        "t",
+        "id INT, a INT, twice BIGINT",
+        primary_key=["id"],
+        defaults={"a": "5"},
+        generated={"twice": "a * 2"},
+    )
+    (folder / "a.csv").write_text("id,a\n1,2\n2,\n")
+    (folder / "b.json").write_text('[{"id": 3}]')
+    (folder / "wrong.csv").write_text("id,a,twice\n4,1,3\n")
+    assert run("load", store.path, "t", str(folder / "a.csv"), str(folder / "b.json")).code == 0
+    rows = [(1, 2, 4), (2, None, None), (3, 5, 10)]
+    assert contents(store, "t") == rows
+
+    file = str(folder / name)
+    assert run("export", store.path, "t", "-o", file).code == 0
+    assert run("load", store.path, "t", file, "--overwrite").code == 0
+    assert contents(store, "t") == rows
+    refused = run("load", store.path, "t", str(folder / "wrong.csv"))
+    assert refused.code != 0
+    assert "a = 1 is 2, but 3 was given" in refused.errors
+
+
 def test_files_are_one_epoch(shop: Store, folder: Path) -> None:
     """Rows are upserted; columns are found by name, in any case; those that lack are NULL."""
     (folder / "a.csv").write_text('AMOUNT,id,customer\n 1.5 ,1,Ann\n,9,""\n')
