@@ -5,7 +5,7 @@ Promises: only settings that are there; nothing for stores that are not on S3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import CaseInsensitiveDict
@@ -34,9 +34,11 @@ def s3a_settings(settings: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def with_s3a_settings(options: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
+def with_s3a_settings(
+    options: Mapping[str, str], settings: Mapping[str, str]
+) -> MutableMapping[str, str]:
     """Return the options of a read or write, with those of the store by S3A's settings."""
-    completed: dict[str, str] = CaseInsensitiveDict(options)
+    completed: MutableMapping[str, str] = CaseInsensitiveDict(options)
     path = options.get("path", "")
     if not any(map(is_storage_option, options)) and _is_on_s3(path):
         completed.update(storage_options(Location(path, _options_of(settings, path))))

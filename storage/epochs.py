@@ -149,8 +149,9 @@ class Epochs:
     def one_look(self, *, again: bool = False) -> Iterator[None]:
         """Let this thread look up the newest epoch once in the block, where that is a request.
 
-        Later looks return the newest state known, that of a commit by this object included. A
-        block inside of another one looks only if ``again``.
+        Later looks return the newest state known, that of a commit by this object included. After
+        a commit that was refused the next look is made. A block inside of another one looks only if
+        ``again``.
         """
         outer = getattr(self._block, "has_looked", None)
         if again or outer is None:
@@ -241,6 +242,9 @@ class Epochs:
         except UnknownOutcomeError:
             raise
         except RelstateError as error:
+            if getattr(self._block, "has_looked", None):
+                # What is known may be what made the commit fail.
+                self._block.has_looked = False
             indexes.discard()
             if isinstance(error, StorageError) and proposal.syncs_segments:
                 # They occupy a full disk, and must not be committed after a failed sync.

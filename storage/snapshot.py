@@ -109,7 +109,10 @@ class LatestReader:
 
         TableNotFoundError if it was dropped, ViewNotPopulatedError for a view without all its rows.
         """
-        state = self._epochs.state
+        return self.at(self._epochs.state)
+
+    def at(self, state: StoreState) -> StorageTable:
+        """Return the table as it is in what is known to be the newest state."""
         last = self._last
         if last is not None and last[0] is state:
             return last[1]

@@ -255,13 +255,16 @@ class _TableEpochs:
     def __init__(self, epochs: Epochs, name: str) -> None:
         self._epochs = epochs
         self._reader = LatestReader(epochs, name)
+        # Whether the next table is that after a commit of this object, which needs no other look.
+        self._has_committed = False
         self._encoding = self.open_committed().encoding
         self.segment_writer = epochs.segment_writer
         self.now = epochs.environment.now
 
     def open_committed(self) -> StorageTable:
         """Return the table as it is now committed."""
-        return self._reader()
+        has_committed, self._has_committed = self._has_committed, False
+        return self._reader.at(self._epochs.likely_state) if has_committed else self._reader()
 
     def commit(self, flush: Flush, relied_on: Bytes | None) -> int:
         """Commit what ``flush`` writes and return the epoch: see `EpochCommit.commit`."""
@@ -287,7 +290,9 @@ class _TableEpochs:
             syncs_segments=True,
             reads=reads,
         )
-        return self._epochs.commit(proposal).epoch
+        epoch = self._epochs.commit(proposal).epoch
+        self._has_committed = True
+        return epoch
 
 
 def _changes_any(epochs: Epochs, encoding: Encoding, full_keys: Bytes, entry: Entry) -> bool:

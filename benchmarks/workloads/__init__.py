@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from ..figure import Figure
 from ..workbench import Workbench
 from .change_feed import change_feed
+from .cluster import cluster_workers
 from .commit import commit
 from .compaction import compaction
 from .document import document_cells, document_patch, document_scan
@@ -47,6 +48,7 @@ WORKLOADS: Mapping[str, Workload] = {
     "commit": commit,
     "open": opening,
     "object-store": objects,
+    "cluster": cluster_workers,
     "redis": redis,
     "epochs": epochs,
     "compaction": compaction,

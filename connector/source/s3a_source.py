@@ -8,6 +8,8 @@ Does not know: what the settings mean.
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping
+
 from pyspark.sql import SparkSession
 
 from relstate.connector.s3a_options import s3a_settings, with_s3a_settings
@@ -26,7 +28,7 @@ def use_s3a_settings(spark: SparkSession) -> None:
     class S3ADataSource(RelstateDataSource):
         """The source, with the settings of a session: Spark pickles the class by value."""
 
-        def __init__(self, options: dict[str, str]) -> None:
+        def __init__(self, options: MutableMapping[str, str]) -> None:
             super().__init__(with_s3a_settings(options, settings))
 
     spark.dataSource.register(S3ADataSource)

@@ -57,7 +57,8 @@ def populate(runner: JobRunner, view_id: int) -> None:
             return
         except VIEW_CHANGED:
             # Do not give up while another process makes progress.
-            view = runner.store.state.views.get(view_id)
+            with runner.store.one_look(again=True):
+                view = runner.store.state.views.get(view_id)
             progress = None if view is None else view.progress
             attempts = attempts + 1 if progress == last_progress else 0
             last_progress = progress

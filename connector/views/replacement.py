@@ -56,8 +56,9 @@ def finish_replacement(runner: JobRunner, view_id: int) -> None:
     try:
         for _ in range(_ATTEMPTS):
             try:
-                if exchange.attempt():
-                    return
+                with runner.store.one_look(again=True):
+                    if exchange.attempt():
+                        return
             except VIEW_CHANGED:
                 continue
         raise errors.ConflictError(

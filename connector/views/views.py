@@ -67,7 +67,7 @@ class Views:
         Errors of `new_view` are raised. If it cannot be computed over the rows of its inputs, there
         is no view. An interrupted CREATE leaves a view that the next refresh continues to populate.
         """
-        with self._turn:
+        with self._turn, self._store.one_look():
             state = self._store.state
             view = new_view(self._spark, state, name, query, options)
             created = self._store.view_catalog.create(view, _inputs_of(state, view))
@@ -90,13 +90,13 @@ class Views:
         continued by the next refresh of the view. ViewNotFoundError, the errors of
         `replacement_view` and of `finish_replacement`.
         """
-        with self._turn:
+        with self._turn, self._store.one_look():
             state = self._store.state
             return self._replace(state, state.view(name), query, options)
 
     def alter_query(self, name: str, query: str) -> int:
         """Give a view another SELECT as `replace` does; its options stay as they are."""
-        with self._turn:
+        with self._turn, self._store.one_look():
             state = self._store.state
             view = state.view(name)
             return self._replace(state, view, query, options_of(state, view))
@@ -129,7 +129,7 @@ class Views:
         others keep refreshing the same views; the error of a view that could not be computed, when
         all others are committed.
         """
-        with self._turn:
+        with self._turn, self._store.one_look():
             state = self._store.state
             views = upstream(state, view_ids(state, names))
             failures = self._populate(state, views)
@@ -170,7 +170,8 @@ class Views:
                 return Round(self._runner, state, views).run()
             except VIEW_CHANGED as error:
                 _logger.info("a refresh starts again: %s", error)
-                state = self._store.state
+                with self._store.one_look(again=True):
+                    state = self._store.state
         raise errors.ConflictError(
             f"{self._store.path}: others refreshed the same views {_ATTEMPTS} times meanwhile, so "
             "that this refresh committed nothing: let one refresh at a time"

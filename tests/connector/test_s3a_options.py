@@ -65,7 +65,7 @@ def test_options_of_a_read_are_completed_by_settings_of_its_bucket() -> None:
     settings = {f"{prefix}access.key": "a", f"{prefix}bucket.shop.secret.key": "b"}
     options = {"path": "s3a://shop/x", "table": "t"}
 
-    assert with_s3a_settings(options, settings) == {
+    assert dict(with_s3a_settings(options, settings)) == {
         **options,
         "storage.secret.access_key_id": "a",
         "storage.secret.secret_access_key": "b",
@@ -75,4 +75,4 @@ def test_options_of_a_read_are_completed_by_settings_of_its_bucket() -> None:
         {"table": "t"},
         {"path": "s3://shop/x", "storage.region": "r"},
     ):
-        assert with_s3a_settings(untouched, settings) == untouched
+        assert dict(with_s3a_settings(untouched, settings)) == untouched
