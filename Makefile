@@ -26,6 +26,9 @@ PYTHON ?= python3
 ARGS ?=
 # How many processes run the tests; each starts a Spark of its own when it needs one.
 WORKERS ?= 2
+# The suites of Spark that also run over an object server: writes, streams, and views kept by both.
+ON_SERVER := $(addprefix tests/connector/,test_write.py test_stream.py test_foreach_batch.py \
+	views/test_refresh.py views/test_stream.py)
 VENV := .venv
 PEERS := .venv-peers
 RUN := $(VENV)/bin/python
@@ -50,6 +53,7 @@ test: $(STAMP)
 
 test-slow: $(STAMP)
 	$(PYTEST) -m "slow or law" --hypothesis-profile=thorough $(ARGS)
+	$(if $(ARGS),,$(PYTEST) --place=server -m "not slow" $(ON_SERVER))
 
 durations: $(STAMP)
 	$(PYTEST) --junitxml=build/tests.xml -o junit_family=xunit1 -o junit_duration_report=call $(ARGS)

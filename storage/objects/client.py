@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NoReturn, Protocol, TypeVar
 
 import obstore
@@ -80,11 +81,16 @@ class ObjectClient:
     def __init__(self, location: Location) -> None:
         """``location``: in the bucket, with its options. OptionError."""
         self._bucket: Any = connect(location)
-        self._bucket_once: Any = connect_once(location)
+        self._location = location
         self._repeats = repeats(location.storage_options)
         scheme, name, _ = location.parts()
         self._root = f"{scheme}://{name}"
         self._options: Mapping[str, str] = location.storage_options
+
+    @cached_property
+    def _bucket_once(self) -> Any:
+        """A client that repeats nothing; a process that only reads has none."""
+        return connect_once(self._location)
 
     def get(self, key: str) -> bytes:
         """Return an object's content. FileNotFoundError."""

@@ -12,7 +12,7 @@ import pytest
 
 from relstate.storage import Proposal, ReadPlan, Store
 from relstate.storage.environment import SystemClock
-from relstate.storage.errors import OptionError, TableNotFoundError
+from relstate.storage.errors import OptionError, TableExistsError, TableNotFoundError
 from relstate.storage.log.entry import Entry
 from support.clock import ManualClock
 from support.object_stores import CountedStore
@@ -337,3 +337,28 @@ def test_segments_of_tasks_are_committed_without_looks_at_them(
     row = store.table("t").get(1)
     assert row is not None
     assert row["v"] == "y"
+
+
+def test_a_refused_commit_makes_the_next_look_of_a_statement(store: Store, opener: Opener) -> None:
+    """Else its parts would be tried again on what is known to be old."""
+    other = Store.open("", environment=opener())
+    with store.one_look():
+        before = store.epoch
+        other.create_table("u", "id BIGINT", primary_key=["id"])
+        assert store.epoch == before
+        with pytest.raises(TableExistsError):
+            store.create_table("u", "id BIGINT", primary_key=["id"])
+        assert store.epoch == before + 1
+
+
+def test_the_commit_of_a_state_table_takes_no_other_look(store: Store) -> None:
+    """Its rows are those of its own commit; a look is made where it is cleared."""
+    table = store.state_table("t")
+    for key in range(3):
+        table.insert((5000 + key, "new"))
+        taken(store)
+        table.commit()
+        assert of_store(taken(store)) == ["put_new", "head"]
+        assert table.get_row(5000 + key) is not None
+    table.clear()
+    assert of_store(taken(store)) == ["get"]
