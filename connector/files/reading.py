@@ -14,10 +14,12 @@ import json
 import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from relstate.storage import arrow, errors, types
@@ -84,11 +86,29 @@ def infer_fields(
 def _type_of(name: str, values: Sequence[Any]) -> pa.DataType:
     """Return the type of all values under a name. DataError if they are of several types."""
     try:
-        return pa.array(values).type
+        array = pa.array(values)
     except pa.ArrowException as error:
         raise errors.DataError(
             f"the values of {name!r} are of several types: {error}; create the table first"
         ) from error
+    return _text_type(array.drop_null()) if pa.types.is_string(array.type) else array.type
+
+
+def _text_type(texts: pa.Array) -> pa.DataType:
+    """Return the type that all of some texts have: dates, times, or text."""
+    for pattern, candidates in _MOMENTS:
+        if not pc.all(pc.match_substring_regex(texts, pattern), min_count=1).as_py():
+            continue
+        for candidate in candidates:
+            with suppress(pa.ArrowInvalid):
+                return texts.cast(candidate).type
+    return pa.string()
+
+
+_MOMENTS = (
+    (r"^\d{4}-\d\d-\d\d$", (pa.date32(),)),
+    (r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d", (pa.timestamp("us"), pa.timestamp("us", "UTC"))),
+)
 
 
 def _schema_of(file: InputFile, file_format: FileFormat, delimiter: str) -> pa.Schema:
@@ -237,13 +257,14 @@ def _json_blocks(
         yield 1, _array_of(file, (block + file.stream.read()).decode(), number)
         return
     while block:
-        *lines, rest = (rest + block).split(b"\n")
+        following = file.stream.read(_BLOCK)
+        lines = (rest + block).split(b"\n")
+        # The last line of a file may have no end.
+        rest = lines.pop() if following else b""
         if lines:
             yield line, _objects_of(file, line, lines, number)
         line += len(lines)
-        block = file.stream.read(_BLOCK)
-    if rest.strip():
-        yield line, _objects_of(file, line, [rest], number)
+        block = following
 
 
 def _array_of(file: InputFile, text: str, number: Callable[[str], Any]) -> list[dict[str, Any]]:

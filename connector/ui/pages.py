@@ -230,7 +230,8 @@ def shard_chart(shards: Sequence[figures.ShardFiles]) -> BarChart:
         [[shard.files] for shard in shards],
         [
             f"shard {shard.shard}, vnodes {shard.first_vnode} to {shard.last_vnode}: "
-            f"{count(shard.files)} files, {size(shard.stored_bytes)} stored"
+            f"{count(shard.files)} {'file' if shard.files == 1 else 'files'}, "
+            f"{size(shard.stored_bytes)} stored"
             for shard in shards
         ],
         [str(shard.shard) for shard in shards],

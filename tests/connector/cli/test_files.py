@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -221,6 +222,30 @@ def test_a_table_is_created_with_the_columns_of_a_file(shop: Store, folder: Path
     assert shown == {"parquet": "DATE", "csv": "DATE"}
     assert contents(shop, "of_parquet") == contents(shop, "of_csv")
     assert [row[::2] for row in contents(shop, "of_json")] == [(1, "a"), (2, "b")]
+
+
+def test_texts_of_json_show_their_types(shop: Store, folder: Path) -> None:
+    """Dates and times as of CSV, if all values under a name are such; else they are text."""
+    first = {"k": 1, "day": "2024-10-04", "local": "2024-10-04T12:30:00", "at": "2024-10-04 12:00Z"}
+    second = {"k": 2, "day": None, "local": "2024-10-04 12:30:00.5", "at": "2024-10-04T14:00+02:00"}
+    texts = [{"no": "2024-10-04", "odd": "2024-13-04"}, {"no": "later", "odd": "2024-12-04"}]
+    rows = [row | text for row, text in zip((first, second), texts, strict=True)]
+    (folder / "a.json").write_text("\n".join(map(json.dumps, rows)))
+
+    result = run("load", shop.path, "new", str(folder / "a.json"), "--create", "--primary-key", "k")
+
+    assert (result.code, result.errors) == (0, "")
+    columns = shop.table("new").schema.columns
+    assert {column.name: str(column.type) for column in columns} == {
+        "k": "BIGINT",
+        "day": "DATE",
+        "local": "TIMESTAMP_NTZ",
+        "at": "TIMESTAMP",
+        "no": "STRING",
+        "odd": "STRING",
+    }
+    moments = [row[3] for row in contents(shop, "new")]
+    assert moments[0] == moments[1] == datetime(2024, 10, 4, 12, tzinfo=UTC)
 
 
 def test_creating_what_is_there_is_refused(shop: Store, folder: Path) -> None:
