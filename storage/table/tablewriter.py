@@ -40,7 +40,7 @@ from .rowid import RowIds, no_key_error
 
 # About this much of a batch is encoded at once, which takes several times as much memory.
 _BATCH_BYTES = 8 << 20
-# An entry takes at least this many bytes, however narrow its row is.
+# An entry takes at least so much memory, two offsets, however narrow its row is.
 _ENTRY_BYTES = 16
 # Of hexadecimal digits, 32 bits.
 _WRITER_DIGITS = 8
