@@ -42,7 +42,7 @@ from .calls import (
     depends_on_order,
     find_aggregates,
     function_of,
-    is_aggregate,
+    is_aggregate_of_group,
     is_special_without_rows,
     maintained_function,
     name_of,
@@ -98,7 +98,7 @@ def plan_aggregate(
             return None
         text = comparable_text(part)
         key = keys.get(text)
-        return key if key is not None or not is_aggregate(part) else values.get(text)
+        return key if key is not None or not is_aggregate_of_group(part) else values.get(text)
 
     def value_in_other_words(part: Tree) -> Tree | None:
         value = value_of(part)

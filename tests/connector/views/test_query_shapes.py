@@ -170,6 +170,8 @@ def test_maps_and_expressions_in_other_words_are_groups(db: Database) -> None:
         "maps": f"SELECT {entries} AS m, count(*) AS c FROM t GROUP BY m",
         "keys": "SELECT map_keys(m) AS l, m['z'] AS z, sum(k) AS s FROM (SELECT k, "
         f"if(v > 4, map('z', 1, g, v), {entries}) AS m FROM t) GROUP BY m",
+        "over_groups": "SELECT g, count(*) OVER (PARTITION BY v % 2) AS c, "
+        "sum(v) OVER (ORDER BY g) AS s FROM t GROUP BY g, v HAVING count(*) + sum(v) < 99",
         "swapped": "SELECT (1 + v) * 2 AS a, count(*) AS c FROM t GROUP BY v + 1",
         "parts": "SELECT named_struct('g', g, 'v', v) AS p, count(*) AS c FROM t GROUP BY (g, v)",
     }

@@ -219,7 +219,7 @@ def test_a_function_of_a_user_is_refused(
         ("SELECT nosuch FROM t", "UNRESOLVED_COLUMN"),
         # A column that is there, but not for the clause: what it may read is Spark's to say.
         ("SELECT count(*) FROM t GROUP BY g HAVING abs(x) > 1", "UNRESOLVED_COLUMN.*with name"),
-        ("SELECT id FROM t LATERAL VIEW variant_explode(parse_json(g))", "FROM t, LATERAL variant"),
+        ("SELECT id FROM t LATERAL VIEW variant_explode(parse_json(g)) e", "FROM t, LATERAL v"),
         # Only without ON does the optimizer see that this is a generator over its own row.
         (
             "SELECT id, q FROM t LEFT JOIN LATERAL explode(m) AS l(q, v) ON TRUE WHERE y > 0D",
