@@ -205,6 +205,7 @@ def test_a_table_is_described_as_delta_does(db: Database, store: Store) -> None:
         "nullable": "false",
         "comment": "the second",
         "default": None,
+        "generated": None,
     }
     assert db.sql("DESCRIBE HISTORY t LIMIT 1").first() == db.history("t").first()
     assert db.sql("DESCRIBE HISTORY t LIMIT 1").count() == 1
