@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import pyarrow as pa
 
 from .errors import DataError, UsageError
-from .schema.arrow import arrow_type
+from .schema.arrow import arrow_type, from_arrow
 from .schema.schema import TableSchema
 from .table.record import Row
 
@@ -122,7 +122,8 @@ def _array(name: str, rows: Sequence[Mapping[str, Any]], data_type: pa.DataType 
     try:
         return pa.array([row[name] for row in rows], data_type)
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        type_name = "of one type" if data_type is None else from_arrow(data_type)
         raise DataError(
-            f"the values of the column {name!r} cannot be {data_type or 'of one type'}: {error}; "
-            "nothing was written: convert them"
+            f"the values of the column {name!r} cannot be {type_name}: {error}; nothing was "
+            "written: convert them"
         ) from None
