@@ -46,7 +46,7 @@ def test_tables_with_ids_of_two_bytes_and_vnodes_of_two(tmp_path: Path, vnode_co
                 assert table.get(7) == (None if count == 499 else (7, text))
                 assert len(table.get_by("by_v", text)) == count
                 assert table.get_by("by_v", "old") == []
-                found = table.to_arrow(where="k >= 100 AND k < 103").column("k")
-                assert found.to_pylist() == [100, 101, 102]
+                keys = table.to_arrow(where="k >= 100 AND k < 103").column("k")
+                assert keys.to_pylist() == [100, 101, 102]
             assert store.check().problems == ()
             store.compact()

@@ -120,8 +120,8 @@ class _StructStar:
             within = [path[1:] for path in paths if path[0].lower() == field.name.lower()]
             part = with_parts(value.copy(), [field.name])
             if all(within):
-                kept = self._without(part, field.type, within) if within else part
-                remaining.append((field.name, kept))
+                value_left = self._without(part, field.type, within) if within else part
+                remaining.append((field.name, value_left))
         if not remaining:
             raise unsupported_error("a struct without parts", "name the columns", self.star)
         return remaining
