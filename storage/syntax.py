@@ -45,6 +45,8 @@ _AGGREGATES_AS_NAMES = frozenset(
         "STRING_AGG",
     }
 )  # fmt: skip
+# Spark takes IGNORE NULLS between the parentheses of these only.
+_CHOOSING = frozenset({"any_value", "first", "last"})
 _FUNCTIONS_OF_UNITS = frozenset(
     {"timestampadd", "timestampdiff", "dateadd", "datediff", "date_add", "date_diff"}
 )
@@ -431,10 +433,11 @@ def _with_plain_arguments(tree: Tree) -> Tree:
     ``first(a IGNORE NULLS)``, is the second argument that Spark has for it.
     """
     for call in list(tree.find_all(exp.Anonymous)):
-        if len(call.expressions) == 1 and isinstance(call.expressions[0], exp.IgnoreNulls):
-            call.set("expressions", [call.expressions[0].this, exp.true()])
-        if str(call.this).lower() in _FUNCTIONS_OF_UNITS and len(call.expressions) == 3:
-            unit = call.expressions[0]
+        name, arguments = str(call.this).lower(), call.expressions
+        if name in _CHOOSING and len(arguments) == 1 and isinstance(arguments[0], exp.IgnoreNulls):
+            call.set("expressions", [arguments[0].this, exp.true()])
+        if name in _FUNCTIONS_OF_UNITS and len(arguments) == 3:
+            unit = arguments[0]
             if isinstance(unit, exp.Column):
                 unit.replace(exp.Var(this=unit.name))
     return tree

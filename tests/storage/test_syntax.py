@@ -68,6 +68,8 @@ def test_ignore_nulls_within_a_call_is_its_second_argument() -> None:
     """Within the parentheses it is syntax, after them a clause."""
     text = "first(a IGNORE NULLS) = LAST(b) IGNORE NULLS"
     assert text_of(parse_condition(text)) == "FIRST(a, TRUE) = LAST(b) IGNORE NULLS"
+    text = "ARRAY_SIZE(ARRAY_AGG(c) IGNORE NULLS) = 1"
+    assert text_of(parse_condition(text)) == text
 
 
 def test_the_plus_of_an_interval_is_part_of_it() -> None:
