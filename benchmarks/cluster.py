@@ -109,9 +109,6 @@ class ClusterDriver:
         return self._pool.submit(_call, function, arguments, options).result()
 
 
-_sessions: list[SparkSession] = []
-
-
 def _start_session(folder: str, master: str, cores: int) -> None:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
@@ -132,12 +129,18 @@ def _start_session(folder: str, master: str, cores: int) -> None:
         "spark.ui.showConsoleProgress": "false",
     }
     builder = SparkSession.builder.master(master).appName(f"relstate benchmarks, {cores} cores")
-    _sessions.append(builder.config(map=settings).getOrCreate())
+    builder.config(map=settings).getOrCreate()
+
+
+def _session() -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    return SparkSession.active()
 
 
 def _stop_session() -> None:
-    _sessions.pop().stop()
+    _session().stop()
 
 
 def _call(function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    return function(_sessions[0], *arguments, **options)
+    return function(_session(), *arguments, **options)

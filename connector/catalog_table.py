@@ -18,7 +18,7 @@ from typing import NoReturn
 
 from pyspark.sql.types import StructField, StructType
 
-from relstate.connector.options import is_secret_option
+from relstate.connector.storage_options import is_secret_option
 from relstate.storage import errors
 
 METADATA_KEY = "relstate"

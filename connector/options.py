@@ -28,14 +28,7 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import Any, TypeAlias
 
-from relstate.storage import (
-    DEDUPLICATIONS,
-    Location,
-    errors,
-    location_of,
-    may_be_secret,
-    parse_instant,
-)
+from relstate.storage import DEDUPLICATIONS, errors, location_of, parse_instant
 
 from .duration import positive_seconds
 from .option_values import (
@@ -52,6 +45,7 @@ from .option_values import (
     version_or_latest,
     whole_number,
 )
+from .storage_options import is_storage_option, location
 
 MAX_PARTITIONS = 32_768
 # The epoch of a read is named, but only because it was the latest: `db.table` sets it.
@@ -59,9 +53,6 @@ FOLLOWS_LATEST = "followsLatest"
 PARTIAL_AGGREGATE = "partialAggregate"
 ROW_LIMIT = "rowLimit"
 EXPIRY_PATHS = "expiryPaths"
-# Options of the object store that the path is in have this prefix, and credentials may have this.
-# Spark shows the options of some plans, but not the values of those with ``secret`` in their names.
-_STORAGE, _SECRET = "storage.", "secret."
 
 _Check: TypeAlias = Callable[[Mapping[str, Any]], str | None]
 
@@ -158,35 +149,6 @@ class WriteOptions:
     ttl_column: str | None = None
     merge_schema: bool = False
     patch: bool = False
-
-
-def storage_options(path: str) -> dict[str, str]:
-    """Return the options with which Spark opens the object store that a store's path is in."""
-    values = path.storage_options if isinstance(path, Location) else {}
-    return {
-        f"{_STORAGE}{_SECRET if may_be_secret(name) else ''}{name}": value
-        for name, value in values.items()
-    }
-
-
-def location(options: Mapping[str, str]) -> Location:
-    """Return the location of the store that checked options name."""
-    values = {_storage_name(key): value for key, value in options.items() if is_storage_option(key)}
-    return location_of(options["path"], values or None)
-
-
-def _storage_name(key: str) -> str:
-    return key.lower().removeprefix(_STORAGE).removeprefix(_SECRET)
-
-
-def is_secret_option(key: str) -> bool:
-    """Return whether an option of a read or write may be a credential."""
-    return is_storage_option(key) and may_be_secret(_storage_name(key))
-
-
-def is_storage_option(key: str) -> bool:
-    """Return whether an option of a read or write is one of the object store."""
-    return key.lower().startswith(_STORAGE)
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import CaseInsensitiveDict
 
-from relstate.connector.options import is_storage_option, storage_options
+from relstate.connector.storage_options import is_storage_option, storage_options
 from relstate.storage import Location
 
 _PREFIX = "spark.hadoop.fs.s3a."

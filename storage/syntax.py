@@ -385,6 +385,12 @@ def parse_condition(text: str) -> Tree:
     return _with_plain_arguments(trees[0])
 
 
+def without_outer_comments(text: str) -> str:
+    """Return a text of SQL, which is not empty, from its first word to its last."""
+    tokens = tokenize(text)
+    return text[tokens[0].start : tokens[-1].end + 1]
+
+
 def text_of(tree: Tree) -> str:
     """Return the SQL of a tree."""
     return tree.sql(dialect=Dialect, comments=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -23,38 +24,36 @@ _TASKS = 8
 _GROUPS = 1000
 # Of the table's rows, one in so many changes before a refresh.
 _CHANGED = 10
-_numbers = count()
 
 
 def cluster_workers(bench: Workbench) -> Iterator[Figure]:
     """Measure what a second worker brings. The store is in a folder that all processes share."""
     with (
         cluster(bench.folder(), 3) as master,
-        ClusterDriver(bench.folder(), master, 1) as one,
-        ClusterDriver(bench.folder(), master, 2) as two,
+        ClusterDriver(bench.folder(), master, 1) as single,
+        ClusterDriver(bench.folder(), master, 2) as pair,
         bench.store() as store,
     ):
         new_table(store, "t")
         for part in eighths(bench.size.rows):
             write(store, "t", rows.batches(part))
-        two.call(_create_view, store.path)
-        changed = bench.size.rows // _CHANGED
+        pair.call(_create_view, store.path)
+        changed, numbers = bench.size.rows // _CHANGED, count()
         for case, total, work in (
             ("scan", bench.size.rows, lambda driver: driver.call(_scan, store.path)),
-            ("write", bench.size.rows, lambda driver: _write(bench, store, driver)),
+            (
+                "write",
+                bench.size.rows,
+                lambda driver: _write(store, driver, next(numbers), bench.size.rows),
+            ),
             (
                 f"refresh of a view of {bench.size.rows:,} rows after {changed:,} changed",
                 changed,
-                lambda driver: _refresh(store, driver, changed),
+                lambda driver: _refresh(store, driver, next(numbers) * changed, changed),
             ),
         ):
-            yield _figure(bench, case, total, _turns(work, one, two, bench.size.turns))
-
-
-def _turns(
-    work: Callable[[ClusterDriver], float], one: ClusterDriver, two: ClusterDriver, turns: int
-) -> Samples:
-    return in_turns(lambda: work(two), lambda: work(one), turns)
+            samples = in_turns(partial(work, pair), partial(work, single), bench.size.turns)
+            yield _figure(bench, case, total, samples)
 
 
 def _figure(bench: Workbench, case: str, total: int, samples: Samples) -> Figure:
@@ -84,10 +83,10 @@ def _scan(spark: SparkSession, path: str) -> float:
     return _timed(lambda: reader.load(path).write.format("noop").mode("append").save())
 
 
-def _write(bench: Workbench, store: Store, driver: ClusterDriver) -> float:
-    name = f"written{next(_numbers)}"
+def _write(store: Store, driver: ClusterDriver, number: int, total: int) -> float:
+    name = f"written{number}"
     new_table(store, name)
-    taken = driver.call(_append, store.path, name, bench.size.rows)
+    taken = driver.call(_append, store.path, name, total)
     store.drop_table(name)
     return taken
 
@@ -97,8 +96,7 @@ def _append(spark: SparkSession, path: str, name: str, total: int) -> float:
     return _timed(lambda: writer.mode("append").save(path))
 
 
-def _refresh(store: Store, driver: ClusterDriver, changed: int) -> float:
-    start = next(_numbers) * changed
+def _refresh(store: Store, driver: ClusterDriver, start: int, changed: int) -> float:
     # Other rows each time: those beyond the first are new to the table and to the view.
     write(store, "t", rows.batches(range(start, start + changed)))
     return driver.call(_refresh_views, store.path)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from relstate.connector.failure import unwrap_errors
-from relstate.connector.options import storage_options
+from relstate.connector.storage_options import storage_options
 from relstate.storage import WriteTarget, errors
 
 from .metadata_columns import check_order

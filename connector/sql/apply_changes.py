@@ -25,10 +25,10 @@ from pyspark.sql.types import NullType, StringType, StructType
 
 from relstate.connector.failure import unwrap_errors
 from relstate.connector.local_rows import known_rows, table_of
-from relstate.connector.options import storage_options
 from relstate.connector.sink.foreach import ForeachBatchWriter
 from relstate.connector.sink.shuffle import adaptively, shuffle_by_key
 from relstate.connector.sink.write_plan import plan_batch
+from relstate.connector.storage_options import storage_options
 from relstate.connector.syntax.tokens import quoted
 from relstate.connector.types import arrow_schema_of
 from relstate.storage import Column as TableColumn

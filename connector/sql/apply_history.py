@@ -23,10 +23,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from relstate.connector.failure import unwrap_errors
 from relstate.connector.local_rows import known_rows, table_of
-from relstate.connector.options import storage_options
 from relstate.connector.sink.foreach import ForeachBatchWriter
 from relstate.connector.sink.shuffle import adaptively
 from relstate.connector.sink.write_plan import plan_batch
+from relstate.connector.storage_options import storage_options
 from relstate.connector.syntax.tokens import quoted
 from relstate.connector.types import arrow_schema_of, fields_of
 from relstate.connector.views.views import Views

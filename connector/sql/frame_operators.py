@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
-from relstate.connector.options import FOLLOWS_LATEST, is_storage_option
+from relstate.connector.options import FOLLOWS_LATEST
+from relstate.connector.storage_options import is_storage_option
 from relstate.connector.syntax.tokens import quoted
 from relstate.storage import location_of
 

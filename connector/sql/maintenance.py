@@ -19,7 +19,7 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterComm
 from pyspark.sql.types import StructType
 
 from relstate.connector.failure import strip_traceback, unwrap_errors
-from relstate.connector.options import location, storage_options
+from relstate.connector.storage_options import location, storage_options
 from relstate.connector.task_report import TaskReport, received_reports
 from relstate.storage import CompactionJob, CompactionReport, Store, errors
 

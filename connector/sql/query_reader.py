@@ -28,9 +28,9 @@ from relstate.connector.options import (
     PARTIAL_AGGREGATE,
     ROW_LIMIT,
     feed_options,
-    storage_options,
 )
 from relstate.connector.source.read import read_small_feed
+from relstate.connector.storage_options import storage_options
 from relstate.connector.syntax.parsed_query import AsOf, ChangeFeed, ParsedQuery, TableReference
 from relstate.connector.syntax.tree import Tree
 from relstate.connector.types import named_columns, struct_of, struct_type

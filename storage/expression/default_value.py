@@ -20,7 +20,7 @@ from ..predicate.operand import OperandReader
 from ..schema import types as t
 from ..schema.default import ClockDefault, ClockName, ColumnDefault
 from ..schema.schema import Column, TableSchema
-from ..syntax import parse_condition, tokenize
+from ..syntax import parse_condition, tokenize, without_outer_comments
 from .binding import bind_value
 from .value import DESCRIPTIONS, Failure
 
@@ -60,7 +60,7 @@ def read_default(
     # SHOW CREATE TABLE writes it with other text behind it.
     tokens = tokenize(expression)
     words = [expression[token.start : token.end + 1] for token in tokens]
-    expression = expression[tokens[0].start : tokens[-1].end + 1]
+    expression = without_outer_comments(expression)
     clock = _clock_of(words, schema)
     if clock is not None:
         if not isinstance(column.type, _TIMES):

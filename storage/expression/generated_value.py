@@ -37,7 +37,7 @@ def read_generated(expression: str, column: Column, schema: TableSchema) -> Gene
     UnsupportedExpressionError for what is not known to be computed exactly, SchemaMismatchError for
     an unknown column.
     """
-    from ..syntax import tokenize
+    from ..syntax import without_outer_comments
 
     t.check_text("the expression of a generated column", expression)
     what = f"the column {column.name!r}, GENERATED ALWAYS AS ({expression})"
@@ -48,10 +48,9 @@ def read_generated(expression: str, column: Column, schema: TableSchema) -> Gene
     except UnsupportedExpressionError as error:
         raise UnsupportedExpressionError(f"{what}: {error}; {_ADVICE}") from None
     value = _in_type_of(column, value, what)
-    tokens = tokenize(expression)
     names = set(value.columns())
     return GeneratedColumn(
-        expression[tokens[0].start : tokens[-1].end + 1],
+        without_outer_comments(expression),
         json.dumps(value_to_json(value), separators=(",", ":")),
         tuple(source.id for source in schema.columns if source.name in names),
     )

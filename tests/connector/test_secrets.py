@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import relstate
-from relstate.connector.options import location, storage_options
 from relstate.connector.sink.write_plan import plan_batch
 from relstate.connector.source.read import plan_reader, plan_schema
+from relstate.connector.storage_options import location, storage_options
 from relstate.storage import Location, Store, errors
 from support import secret_life
 from support.drivers import Driver

@@ -14,7 +14,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 import relstate
-from relstate.connector.options import storage_options
+from relstate.connector.storage_options import storage_options
 from relstate.storage import Location
 
 EXPLAINED = (

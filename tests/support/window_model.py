@@ -16,6 +16,7 @@ from relstate.connector.views.plan.window import OrderedCall, OrderedWindow, Win
 from relstate.storage import types
 from support.bench import Bench
 from support.changes import Change, Row, Rows, chunk_of, scan
+from support.ordering import compared_values, sortable
 
 FIELDS = (
     types.Field("id", types.Int()),
@@ -337,28 +338,10 @@ def aggregated(ordered_call: OrderedCall, values: list[Any]) -> Any:
 
 def compared(node: OrderedWindow, left: Row, right: Row) -> int:
     """Return the order of two rows of one partition: -1, 0 or 1."""
-    for order in node.whole_order:
-        result = compared_values(order, left[order.name], right[order.name])
-        if result:
-            return result
-    return 0
-
-
-def compared_values(order: Order, left: Any, right: Any) -> int:
-    """Return the order of two values: -1, 0 or 1."""
-    first, second = sortable(left), sortable(right)
-    if (first is None) != (second is None):
-        return -1 if (first is None) == order.nulls_first else 1
-    if first is not None and first != second:
-        return -1 if (first < second) != order.descending else 1
-    return 0
-
-
-def sortable(value: Any) -> Any:
-    """Return a value that Python sorts as Spark does: NaN is the greatest number."""
-    if isinstance(value, float):
-        return (1, 0.0) if value != value else (0, value)
-    return value
+    results = (
+        compared_values(order, left[order.name], right[order.name]) for order in node.whole_order
+    )
+    return next(filter(None, results), 0)
 
 
 class WindowBench(Bench):

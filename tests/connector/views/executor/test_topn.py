@@ -27,6 +27,7 @@ from support.changes import (
     shuffled,
 )
 from support.examples import Seeds
+from support.ordering import compared_values, sortable
 
 FIELDS = (
     types.Field("id", types.Int()),
@@ -117,20 +118,9 @@ def ranks_of(node: TopN, members: list[Row]) -> list[int]:
 
 def compared(node: TopN, left: Row, right: Row) -> int:
     """Return the order of two rows of one group: -1, 0 or 1."""
-    for order in (*node.order, *map(Order, node.child.key)):
-        first, second = (sortable(row[order.name]) for row in (left, right))
-        if (first is None) != (second is None):
-            return -1 if (first is None) == order.nulls_first else 1
-        if first is not None and first != second:
-            return -1 if (first < second) != order.descending else 1
-    return 0
-
-
-def sortable(value: Any) -> Any:
-    """Return a value that Python sorts as Spark does: NaN is the greatest number."""
-    if isinstance(value, float):
-        return (1, 0.0) if value != value else (0, value)
-    return value
+    orders = (*node.order, *map(Order, node.child.key))
+    results = (compared_values(order, left[order.name], right[order.name]) for order in orders)
+    return next(filter(None, results), 0)
 
 
 def only_growing(node: TopN) -> TopN:
