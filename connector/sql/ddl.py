@@ -24,15 +24,9 @@ from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.connector.syntax.tokens import TokenReader, excerpt, quoted
 from relstate.storage import errors
 
+from . import refusals
 from .generated_clause import read_generated
 from .properties import COMMENT
-from .refusals import (
-    check_added,
-    check_alteration,
-    check_column,
-    check_constraint,
-    check_dropped,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +175,7 @@ def read_drop_table(reader: TokenReader) -> DropTable:
     cascade = reader.accept("CASCADE")
     if not cascade:
         reader.accept("RESTRICT")
-    check_dropped(name, reader)
+    refusals.DROPPED.check(reader, name)
     reader.finish()
     return DropTable(name, if_exists, cascade)
 
@@ -231,10 +225,10 @@ def _read_comment_text(reader: TokenReader) -> str | None:
 
 
 def _alteration(table: str, reader: TokenReader) -> Alteration:
-    check_alteration(table, reader)
+    refusals.ALTERATIONS.check(reader, table)
     if reader.accept("ADD", "CONSTRAINT"):
         name = reader.name("the constraint's name")
-        check_constraint(table, reader)
+        refusals.CONSTRAINTS.check(reader, table)
         reader.expect("CHECK")
         condition = [token for item in reader.parenthesised() for token in item]
         return AddConstraint(table, name, reader.source(condition))
@@ -244,7 +238,7 @@ def _alteration(table: str, reader: TokenReader) -> Alteration:
     if reader.accept("ADD", "COLUMNS") or reader.accept("ADD", "COLUMN"):
         items = reader.parenthesised() if reader.next_is("(") else reader.separated()
         for item in items:
-            check_added(item, reader.source(item))
+            refusals.check_added(item, reader.source(item))
             _check_plain(table, reader, item)
         return AddColumns(table, ", ".join(map(reader.source, items)))
     if reader.accept("DROP", "COLUMNS") or reader.accept("DROP", "COLUMN"):
@@ -266,7 +260,7 @@ def _alteration(table: str, reader: TokenReader) -> Alteration:
             return SetDefault(table, name, None)
         if reader.accept("DROP", "NOT", "NULL"):
             return AllowNull(table, name)
-        check_column(name, reader)
+        refusals.COLUMNS.check(reader, name)
         reader.expect("TYPE")
         return WidenColumn(table, name, reader.source(reader.rest()))
     if reader.accept("SET", "TBLPROPERTIES"):

@@ -29,15 +29,7 @@ from sqlglot import Token
 from relstate.connector.syntax.tokens import TokenReader, quoted
 from relstate.storage import errors
 
-from .refusals import (
-    check_delete,
-    check_inserted,
-    check_inserted_into,
-    check_merged,
-    check_truncated,
-    check_updated,
-    refuse_replace_where,
-)
+from . import refusals
 
 _QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
 
@@ -171,7 +163,7 @@ DmlStatement: TypeAlias = Change | Truncate
 
 def read_insert(reader: TokenReader) -> Insert:
     """Read what follows INSERT."""
-    check_inserted(reader)
+    refusals.INSERTED.check(reader)
     overwrite = reader.accept("OVERWRITE")
     if not overwrite:
         reader.expect("INTO")
@@ -185,8 +177,8 @@ def read_insert(reader: TokenReader) -> Insert:
             f"INSERT INTO {table} VALUES (…) USING TTL 3600"
         )
     if reader.next_is("REPLACE", "WHERE"):
-        refuse_replace_where(table)
-    check_inserted_into(table, reader)
+        refusals.refuse_replace_where(table)
+    refusals.INSERTED_INTO.check(reader, table)
     if not any(reader.next_is(word) for word in _QUERIES):
         raise reader.unexpected("a query, or VALUES")
     query = reader.source(reader.until("USING TTL"))
@@ -201,7 +193,7 @@ def read_update(reader: TokenReader) -> Update | Merge:
     alias = _alias(reader, table, "SET", "USING")
     ttl = _ttl(reader)
     reader.expect("SET")
-    check_updated(table, reader)
+    refusals.UPDATED.check(reader, table)
     assignments = _assignments(reader, (table, alias), "WHERE", "FROM")
     if not reader.accept("FROM"):
         return Update(table, alias, assignments, _where(reader), ttl)
@@ -230,7 +222,7 @@ def read_delete(reader: TokenReader) -> Delete | DeleteParts:
     table = reader.name("the table's name")
     alias = _alias(reader, table, "WHERE", "USING")
     if not items:
-        check_delete(table, reader)
+        refusals.DELETED.check(reader, table)
         return Delete(table, alias, _where(reader))
     places = []
     for tokens in items:
@@ -244,7 +236,7 @@ def read_truncate(reader: TokenReader) -> Truncate:
     """Read what follows TRUNCATE."""
     reader.expect("TABLE")
     table = reader.name("the table's name")
-    check_truncated(table, reader)
+    refusals.TRUNCATED.check(reader, table)
     reader.finish()
     return Truncate(table)
 
@@ -278,7 +270,7 @@ def _clause(reader: TokenReader, names: tuple[str, str]) -> Clause:
         return Clause(when, condition, Action.DELETE)
     reader.expect("UPDATE", "SET")
     if when is When.MATCHED and reader.accept("*"):
-        check_merged("UPDATE SET", reader)
+        refusals.MERGED.check(reader, "UPDATE SET")
         return Clause(when, condition, Action.UPDATE, None)
     assignments = _assignments(reader, names, "WHEN")
     for assignment in assignments:
@@ -316,7 +308,7 @@ def _when(reader: TokenReader) -> When:
 
 def _inserted(reader: TokenReader) -> tuple[Assignment, ...] | None:
     if reader.accept("*"):
-        check_merged("INSERT", reader)
+        refusals.MERGED.check(reader, "INSERT")
         return None
     columns = _columns(reader)
     reader.expect("VALUES")

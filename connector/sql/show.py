@@ -20,8 +20,8 @@ from typing import TypeAlias
 from relstate.connector.syntax.tokens import TokenReader, excerpt
 from relstate.storage import errors
 
+from . import refusals
 from .ddl import property_key, read_pattern
-from .refusals import check_described, check_of_described
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def read_describe(reader: TokenReader) -> DescribeTable | DescribeColumn | Descr
     is_table = reader.accept("TABLE") or reader.accept("MATERIALIZED", "VIEW")
     extended = reader.accept("EXTENDED")
     name = reader.name("the table's name")
-    check_of_described(name, reader)
+    refusals.OF_DESCRIBED.check(reader, name)
     # A table may be called so.
     word = name.upper() if reader.token is not None and not extended else ""
     if word == "DETAIL":
@@ -137,7 +137,7 @@ def read_describe(reader: TokenReader) -> DescribeTable | DescribeColumn | Descr
     if word == "FORMATTED":
         return DescribeTable(_last_name(reader), extended=True)
     if reader.token is not None and not is_table:
-        check_described(name)
+        refusals.check_described(name)
     if reader.token is not None and not extended:
         return DescribeColumn(name, _last_name(reader, "the column's name"))
     reader.finish()

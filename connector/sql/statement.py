@@ -23,13 +23,12 @@ from typing import TypeAlias
 from relstate.connector.syntax.tokens import TokenReader, excerpt, tokens_of
 from relstate.storage import errors
 
-from . import create_table, ddl, dml, index_ddl, maintenance_statements, show, view_ddl
+from . import create_table, ddl, dml, index_ddl, maintenance_statements, refusals, show, view_ddl
 from .create_table import Creation
 from .ddl import Alteration, DropTable
 from .dml import Change, DmlStatement
 from .index_ddl import IndexStatement
 from .maintenance_statements import MaintenanceStatement
-from .refusals import check_explained, check_form, check_query, check_shown, check_statement
 from .show import ShowStatement
 from .view_ddl import ExplainView, ViewStatement
 
@@ -117,16 +116,16 @@ def parse_statement(text: str) -> Statement:
     tokens = tokens_of(text)
     reader = TokenReader(text, tokens)
     if any(reader.next_is(word) for word in _QUERIES):
-        check_query(tokens)
+        refusals.check_query(tokens)
         return Query(text[: tokens[-1].end + 1])
-    check_form(reader)
+    refusals.FORMS.check(reader)
     for words, read in _READERS:
         if reader.accept(*words):
             return read(reader)
     for word, read_rest in _COMMANDS.items():
         if reader.accept(word):
             return read_rest(text[tokens[0].end + 1 : tokens[-1].end + 1])
-    check_statement(reader)
+    refusals.STATEMENTS.check(reader)
     raise errors.UnsupportedStatementError(
         f"relstate runs queries, EXPLAIN, INSERT, UPDATE, DELETE, MERGE, TRUNCATE TABLE, CREATE, "
         f"DROP and ALTER TABLE or MATERIALIZED VIEW, CREATE and DROP INDEX, REFRESH, SHOW, "
@@ -141,7 +140,7 @@ def _read_show(rest: str) -> Statement:
         return view_ddl.read_show_views(reader)
     if reader.accept("INTERNAL", "TABLES"):
         return view_ddl.read_show_internal_tables(reader)
-    check_shown(reader)
+    refusals.SHOWN.check(reader)
     if reader.accept("TABLES"):
         return show.read_show_tables(reader)
     if reader.accept("TBLPROPERTIES"):
@@ -174,7 +173,7 @@ def _read_explain(rest: str) -> Explain | ExplainChange | ExplainView:
     reader = TokenReader(rest, tokens)
     if any(reader.next_is(*words, "MATERIALIZED", "VIEW") for words in _EXPLAINED):
         return view_ddl.read_explain_view(reader)
-    check_explained(reader)
+    refusals.EXPLAINED.check(reader)
     mode = next((mode.lower() for mode in _MODES if reader.accept(mode)), "simple")
     for word, read in _CHANGES.items():
         if reader.accept(word):

@@ -12,14 +12,11 @@ Does not know: how a replacement is planned or populated.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
-from relstate.connector.failure import strip_tracebacks, unwrap_errors
-from relstate.connector.task_report import TaskReport
 from relstate.storage import (
     CHANGE_TYPE,
     Kind,
@@ -35,15 +32,10 @@ from relstate.storage import (
 
 from .lineage import upstream
 from .refresh import Round
+from .row_copy import copied_rows
 from .runner import VIEW_CHANGED, JobRunner
-from .sessions import keep_active_session
 
 _ATTEMPTS = 100
-# Fewer stored bytes are copied by the driver: a Spark job would take longer.
-_LOCAL_BYTES = 8 << 20
-# About so many stored bytes are copied by one task.
-_TASK_BYTES = 64 << 20
-_REPORT = "report BINARY"
 
 
 def finish_replacement(runner: JobRunner, view_id: int) -> None:
@@ -137,7 +129,7 @@ class _Copy:
         if earlier is not None:
             store.jobs.discard(earlier.segments)
         started = store.environment.now()
-        return cls(target, state.epoch, started, _copied(runner, rows, target))
+        return cls(target, state.epoch, started, copied_rows(runner.spark, rows, target))
 
     def advanced(self, store: Store, rows: ReadPlan, epoch: int) -> _Copy:
         """Return the copy with the changes of the replacement up to an epoch."""
@@ -165,50 +157,3 @@ def _rows_of(store: Store, state: StoreState, planned: Replacement) -> ReadPlan:
     name = state.name_of(planned.replacement.view_id)
     columns = [column.name for column in state.table(name).definition.schema.columns]
     return ReadPlan.of(store.path, state, name, columns)
-
-
-def _copied(runner: JobRunner, rows: ReadPlan, target: WriteTarget) -> tuple[SegmentRecord, ...]:
-    """Write the rows of a plan to a table and return the segments."""
-    if rows.stored_bytes <= _LOCAL_BYTES:
-        every_vnode = (range(rows.vnode_count),)
-        return CopyTask(rows, target, (every_vnode,)).run(0)
-    parts = rows.partitions(-(-rows.stored_bytes // _TASK_BYTES))
-    task, count = CopyTask(rows, target, parts), len(parts)
-    with unwrap_errors(), keep_active_session(runner.spark):
-        reports = runner.spark.range(0, count, 1, count).mapInArrow(task, _REPORT).collect()
-    received = [TaskReport.from_json(bytes(row[0])) for row in reports]
-    done = sorted(part for report in received for part in report.parts)
-    if done != list(range(count)):
-        raise errors.LostMessageError(
-            f"the parts {done} of {count} of a view were copied; nothing was committed: refresh "
-            "again"
-        )
-    return tuple(segment for report in received for segment in report.segments)
-
-
-@dataclass(frozen=True, slots=True)
-class CopyTask:
-    """Writes the rows of a plan to a table. Travels to the tasks, which get the parts' numbers.
-
-    ``parts``: the vnodes of each part.
-    """
-
-    rows: ReadPlan
-    target: WriteTarget
-    parts: Sequence[tuple[range, ...]]
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield a report of every part whose number comes."""
-        numbers = (number for batch in batches for number in batch.column(0).to_pylist())
-        return strip_tracebacks(self._report(number) for number in numbers)
-
-    def _report(self, number: int) -> pa.RecordBatch:
-        report = TaskReport(0, self.run(number), parts=(number,))
-        return pa.RecordBatch.from_pydict({"report": [report.to_json().encode()]})
-
-    def run(self, number: int) -> tuple[SegmentRecord, ...]:
-        """Write the rows of one part and return the segments."""
-        with self.target.open() as writer:
-            for batch in self.rows.read(self.parts[number]):
-                writer.write(batch)
-            return writer.finish()

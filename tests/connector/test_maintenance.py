@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from relstate.connector.sql.maintenance import MaintenanceWriter
+from relstate.connector.sink.compaction import CompactionWriter
 from relstate.connector.task_report import TaskReport
 from relstate.storage import Store, errors
 from support.stores import contents, upsert
@@ -64,7 +64,7 @@ def test_parts_are_committed_together_or_not_at_all(grown: Store) -> None:
     """A task without a report, a part that no task ran, and an input that is gone are errors."""
     job = grown.jobs.compaction_job("large")
     assert job is not None
-    writer = MaintenanceWriter(job)
+    writer = CompactionWriter(job)
     first, others = (0,), tuple(range(1, job.parts))
     done = TaskReport(job.started, job.run(first), parts=first).message()
     rest = TaskReport(job.started, job.run(others), parts=others).message()

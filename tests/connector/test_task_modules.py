@@ -6,12 +6,15 @@ import subprocess
 import sys
 
 _MODULES = (
+    "sink.compaction",
     "sink.dml_task",
     "sink.lookup_task",
     "sink.part_task",
     "sink.write",
     "source.read",
     "source.stream",
+    "views.row_copy",
+    "views.scans",
     "views.task",
 )
 

@@ -11,7 +11,7 @@ import pytest
 
 from relstate.connector.sql import Database
 from relstate.connector.views import backfill, runner
-from relstate.connector.views import replacement as replacement_module
+from relstate.connector.views import row_copy
 from relstate.connector.views.refresh import Round
 from relstate.connector.views.runner import JobRunner
 from relstate.storage import CommitResult, Proposal, Store, errors
@@ -311,8 +311,8 @@ def test_changes_while_the_rows_are_copied_are_not_lost(
 def test_a_stream_and_writers_go_on(read: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stream of another database refreshes the old view, the replacement, and the new view."""
     db = read
-    monkeypatch.setattr(replacement_module, "_LOCAL_BYTES", 0)
-    monkeypatch.setattr(replacement_module, "_TASK_BYTES", 256)
+    monkeypatch.setattr(row_copy, "_LOCAL_BYTES", 0)
+    monkeypatch.setattr(row_copy, "_TASK_BYTES", 256)
     with Store.open(db.store.path) as store, Store.open(db.store.path) as written:
         following = Database(db.spark, store).stream()
         writer = Thread(target=lambda: [put(written, k, factor=2) for k in range(80, 110)])
