@@ -126,6 +126,10 @@ class CompactionJob:
             environment or environment_of(self.path), (groups[part] for part in parts)
         )
 
+    def part(self, number: int) -> tuple[SegmentRecord, ...]:
+        """Write the segments of one part, elsewhere than in the process that planned the job."""
+        return self.run((number,))
+
     def commit(
         self, log: Log, state: StoreState, records: Sequence[SegmentRecord]
     ) -> tuple[StoreState, CompactionReport]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from relstate.connector.sink.compaction import CompactionWriter
-from relstate.connector.task_report import TaskReport
+from relstate.connector.sink import numbered_parts
 from relstate.storage import Store, errors
+from relstate.storage.paths import segment_path
 from support.stores import contents, upsert
 
 if TYPE_CHECKING:
@@ -30,8 +31,12 @@ def grown(store: Store) -> Store:
     return store
 
 
-def test_each_shard_is_one_file_afterwards(grown: Store, db: Database) -> None:
-    """Tables that share no files are one epoch together; a small table is one file."""
+@pytest.mark.parametrize("driver_bytes", [0, 1 << 40])
+def test_each_shard_is_one_file_afterwards(
+    grown: Store, db: Database, monkeypatch: pytest.MonkeyPatch, driver_bytes: int
+) -> None:
+    """A small table is one file; by Spark tasks and by the driver, the files are the same."""
+    monkeypatch.setattr(numbered_parts, "_DRIVER_BYTES", driver_bytes)
     epoch = grown.epoch
 
     report = db.maintain()
@@ -60,22 +65,20 @@ def test_nothing_to_do_is_no_commit(grown: Store, db: Database) -> None:
         db.maintain("missing")
 
 
-def test_parts_are_committed_together_or_not_at_all(grown: Store) -> None:
-    """A task without a report, a part that no task ran, and an input that is gone are errors."""
-    job = grown.jobs.compaction_job("large")
-    assert job is not None
-    writer = CompactionWriter(job)
-    first, others = (0,), tuple(range(1, job.parts))
-    done = TaskReport(job.started, job.run(first), parts=first).message()
-    rest = TaskReport(job.started, job.run(others), parts=others).message()
-    epoch = grown.epoch
+def test_a_failed_part_leaves_the_table_as_it_was(
+    grown: Store, db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error of a task is relstate's own; nothing is committed, and a later call compacts."""
+    monkeypatch.setattr(numbered_parts, "_DRIVER_BYTES", 0)
+    (name,) = {segment.name for segment in grown.state.segments_of(2)[:1]}
+    path = Path(grown.path, segment_path(name))
+    content, epoch = path.read_bytes(), grown.epoch
+    path.write_bytes(content[:-1])
 
-    with pytest.raises(errors.LostMessageError, match="1 of 2 tasks"):
-        writer.commit([done, None])
-    with pytest.raises(errors.ConflictError, match="were compacted"):
-        writer.commit([done])
-    assert grown.epoch == epoch
-    writer.commit([rest, done])
-    assert contents(grown, "large") == _ROWS
-    with pytest.raises(errors.ConflictError):
-        writer.commit([rest, done])
+    with pytest.raises(errors.CorruptionError, match=name):
+        db.maintain()
+
+    path.write_bytes(content)
+    assert contents(grown, "small") == [(1, "new"), (2, "new")]
+    assert grown.epoch == epoch + 1  # the other table's
+    assert db.maintain("small").files_written == 1

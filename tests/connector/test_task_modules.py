@@ -6,9 +6,9 @@ import subprocess
 import sys
 
 _MODULES = (
-    "sink.compaction",
     "sink.dml_task",
     "sink.lookup_task",
+    "sink.numbered_parts",
     "sink.part_task",
     "sink.write",
     "source.read",

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from relstate.connector.sink import numbered_parts
 from relstate.connector.sql import Database
-from relstate.connector.views import backfill, runner
-from relstate.connector.views import row_copy
+from relstate.connector.views import backfill, row_copy, runner
 from relstate.connector.views.refresh import Round
 from relstate.connector.views.runner import JobRunner
 from relstate.storage import CommitResult, Proposal, Store, errors
@@ -311,7 +311,7 @@ def test_changes_while_the_rows_are_copied_are_not_lost(
 def test_a_stream_and_writers_go_on(read: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stream of another database refreshes the old view, the replacement, and the new view."""
     db = read
-    monkeypatch.setattr(row_copy, "_LOCAL_BYTES", 0)
+    monkeypatch.setattr(numbered_parts, "_DRIVER_BYTES", 0)
     monkeypatch.setattr(row_copy, "_TASK_BYTES", 256)
     with Store.open(db.store.path) as store, Store.open(db.store.path) as written:
         following = Database(db.spark, store).stream()
