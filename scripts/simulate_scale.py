@@ -239,7 +239,14 @@ class ObjectStore:
 def record(environment: ObjectStore, shard_bytes: Sequence[int]) -> SegmentRecord:
     """Return the record of a segment with so many bytes of rows in each shard."""
     of_table = TableStatistics(
-        TABLE, max(sum(shard_bytes) // 100, 1), 0, bytes(12), b"\xff" * 12, tuple(shard_bytes)
+        TABLE,
+        max(sum(shard_bytes) // 100, 1),
+        0,
+        bytes(12),
+        b"\xff" * 12,
+        tuple(shard_bytes),
+        bytes(9),
+        b"\xff" * 9,
     )
     name = f"{environment.random_id()}-0"
     return SegmentRecord(name, max(sum(shard_bytes), 4096), "0123456789abcdef", (of_table,))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +27,7 @@ from .schema.arrow import arrow_schema
 from .schema.schema import name_list
 from .table.encoding import Encoding, encoding_of
 from .table.expiry_columns import ExpiryColumn, with_expiry_columns
+from .table.keyspan import KeySpan, disjoint_groups
 from .table.pruning import Pruning, describe_pruning, matching_vnodes
 from .table.secondary import IndexMatches
 from .table.storagetable import StorageTable
@@ -160,16 +160,17 @@ class ReadPlan:
         The log knows it where no file has a key of another one, nor deletes or what expires.
         """
         table_id = self.definition.table_id
-        statistics = sorted(
-            (
-                table
-                for s in self.segments
-                for table in s.record.tables
-                if table.table_id == table_id
-            ),
-            key=lambda table: table.first_key,
+        statistics = [
+            table
+            for segment in self.segments
+            for table in segment.record.tables
+            if table.table_id == table_id
+        ]
+        groups = disjoint_groups(
+            [KeySpan.around([table]) for table in statistics],
+            [(table.first_key, table.last_key) for table in statistics],
         )
-        overlap = any(before.last_key >= after.first_key for before, after in pairwise(statistics))
+        overlap = len(groups) < len(statistics)
         is_plain = not any(table.deletes or table.expiring or table.parts for table in statistics)
         if self.where is not None or self._encoding().has_parts or overlap or not is_plain:
             return None

@@ -11,14 +11,19 @@ from typing import Any
 
 from ..paths import is_segment_name
 
+# On disk: never change. So many bytes of a primary key are in the statistics.
+KEY_BOUND_BYTES = 32
+
 
 @dataclass(frozen=True, slots=True)
 class TableStatistics:
     """The statistics of one table in one segment.
 
     ``rows`` counts all entries, ``deletes`` those that delete, ``expiring`` the rows with an
-    expiry, ``parts`` those without one that are of parts of rows; keys are without their version;
-    ``shard_bytes`` are bytes of keys and values per shard.
+    expiry, ``parts`` those without one that are of parts of rows. ``first_key`` and ``last_key``
+    are full keys, in whose order vnodes come first; ``least_key`` and ``greatest_key`` are of the
+    first `KEY_BOUND_BYTES` bytes of what follows the vnode. ``shard_bytes`` are bytes of keys and
+    values per shard.
     """
 
     table_id: int
@@ -27,6 +32,8 @@ class TableStatistics:
     first_key: bytes
     last_key: bytes
     shard_bytes: tuple[int, ...]
+    least_key: bytes
+    greatest_key: bytes
     expiring: int = 0
     parts: int = 0
 
@@ -42,6 +49,8 @@ class TableStatistics:
             "deletes": self.deletes,
             "first_key": self.first_key.hex(),
             "last_key": self.last_key.hex(),
+            "least_key": self.least_key.hex(),
+            "greatest_key": self.greatest_key.hex(),
             "shard_bytes": list(self.shard_bytes),
         }
 
@@ -55,6 +64,8 @@ class TableStatistics:
             bytes.fromhex(value["first_key"]),
             bytes.fromhex(value["last_key"]),
             tuple(value["shard_bytes"]),
+            bytes.fromhex(value["least_key"]),
+            bytes.fromhex(value["greatest_key"]),
             value.get("expiring", 0),
             value.get("parts", 0),
         )
@@ -119,7 +130,8 @@ def check_record(record: SegmentRecord) -> None:
     for table in record.tables:
         counts = (table.rows - 1, table.deletes, table.expiring, table.parts)
         numbers = (*counts, *table.shard_bytes)
-        if min(numbers) < 0 or table.first_key > table.last_key:
+        are_ordered = table.first_key <= table.last_key and table.least_key <= table.greatest_key
+        if min(numbers) < 0 or not are_ordered:
             raise ValueError(f"statistics {table!r:.200}")
 
 

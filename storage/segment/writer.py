@@ -18,6 +18,7 @@ from typing import Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import xxhash
 from numpy.typing import NDArray
 
@@ -34,7 +35,7 @@ from ..codec.ragged import (
 )
 from ..environment import Environment
 from ..errors import StorageError, UnknownOutcomeError
-from ..log.segment_record import SegmentRecord, TableStatistics
+from ..log.segment_record import KEY_BOUND_BYTES, SegmentRecord, TableStatistics
 from ..paths import segment_path
 from .datafile import data_file
 from .key import (
@@ -54,6 +55,8 @@ from .room import page_bytes
 # A segment is cut at this size, with a reserve for pages that are emptier than expected.
 SEGMENT_BYTES = 60 << 20
 _TAKEN_BYTES = 4 << 20
+# The least of so few keys is found in less time than it takes to begin with arrays of them.
+_FEW_KEYS = 16
 _NO_BYTES: Bytes = pa.array([], pa.large_binary())
 
 
@@ -282,7 +285,11 @@ def statistics(
     for table_id, part in _rows_by_table(data, starts, order, keys):
         part_bytes = first_bytes[part]
         stop = start + len(part_bytes)
-        vnodes = KeyPrefix(table_id, vnode_count).vnodes_at(data, starts[part])
+        prefix = KeyPrefix(table_id, vnode_count)
+        # Of the type that is counted: it is counted twice.
+        vnodes = prefix.vnodes_at(data, starts[part]).astype(np.intp)
+        counts = np.bincount(vnodes, minlength=vnode_count)
+        least, greatest = _key_bounds(keys, order[start:stop], counts, prefix.size)
         by_vnode = np.bincount(vnodes, sizes[part], minlength=vnode_count)
         by_shard = np.bincount(_shard_of(vnode_count, shards), by_vnode, minlength=shards)
         deletes, expiring, parts = _counts(part_bytes)
@@ -294,12 +301,35 @@ def statistics(
                 first_key=keys[int(order[start])].as_py(),
                 last_key=keys[int(order[stop - 1])].as_py(),
                 shard_bytes=tuple(int(size) for size in by_shard),
+                least_key=least,
+                greatest_key=greatest,
                 expiring=expiring,
                 parts=parts,
             )
         )
         start = stop
     return tuple(tables)
+
+
+def _key_bounds(
+    keys: Bytes, order: Positions, counts: Positions, prefix_bytes: int
+) -> tuple[bytes, bytes]:
+    """Return the least and the greatest of the first bytes of the primary keys of a table.
+
+    ``order``: its rows in key order; ``counts``: how many are in each vnode. Only the first and the
+    last key of each vnode are read. ``prefix_bytes``: what precedes the primary keys.
+    """
+    ends = np.cumsum(counts)[counts > 0]
+    rows = order[np.concatenate([[0], ends[:-1], ends - 1])]
+    if len(rows) <= _FEW_KEYS:
+        cut = slice(prefix_bytes, prefix_bytes + KEY_BOUND_BYTES)
+        few = [keys[row].as_py()[cut] for row in rows.tolist()]
+        return min(few), max(few)
+    primary_keys = pc.binary_slice(
+        keys.take(pa.array(rows)), prefix_bytes, prefix_bytes + KEY_BOUND_BYTES
+    )
+    bounds = pc.min_max(primary_keys).as_py()
+    return bounds["min"], bounds["max"]
 
 
 def _rows_by_table(

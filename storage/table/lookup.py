@@ -90,7 +90,7 @@ class Lookup:
             values = [(key, self.value(key)) for key in full_keys.to_pylist()]
             return [Block.of_pairs([(key, value) for key, value in values if value is not None])]
         distinct_keys = full_keys.take(pa.array(first_of_equal(full_keys)))
-        files = self._files.with_spans
+        files = self._files.of_keys(distinct_keys)
         if self._encoding.fold is None:
             return newest_entries(files, distinct_keys)[1]
         blocks = all_entries(files, distinct_keys) or [Block.of_pairs([])]
@@ -111,7 +111,7 @@ class Lookup:
             return rows_of(full_keys, entries), [entries]
         firsts, numbers = distinct_rows(full_keys)
         distinct_keys = full_keys.take(pa.array(firsts))
-        indices, blocks = newest_entries(self._files.with_spans, distinct_keys)
+        indices, blocks = newest_entries(self._files.of_keys(distinct_keys), distinct_keys)
         rows = np.full(len(firsts), -1, np.int64)
         rows[indices] = np.arange(len(indices))
         return rows[numbers], blocks

@@ -21,6 +21,7 @@ from ..codec.ragged import Bytes
 from ..errors import OptionError
 from ..schema.schema import EVERY_KEY, KeyRange
 from .encoding import Encoding
+from .keyspan import merged
 from .scan import Bounds
 
 # Finding a range in one file costs about as much as reading this many rows (measured: 80 us).
@@ -80,7 +81,7 @@ def prune(
     ranges: list[Bounds] = []
     for vnode in sorted(vnodes if everywhere else by_vnode):
         first, end = encoding.vnode_bounds(range(vnode, vnode + 1))
-        for low, high in _merged([*everywhere, *by_vnode.get(vnode, ())]):
+        for low, high in merged([*everywhere, *by_vnode.get(vnode, ())]):
             bounds = first + low, end if high is None else first + high
             ranges.append(bounds)
     outside = _outside(points, ranges)
@@ -175,21 +176,7 @@ def _sorted_out(
             everywhere.append(encoding.key_bounds(key_range))
         elif vnode in vnodes:
             by_vnode[vnode].append(encoding.key_bounds(key_range))
-    return points, _merged(everywhere), by_vnode
-
-
-def _merged(bounds: Sequence[Bounds]) -> list[Bounds]:
-    """Return ranges that overlap or touch as one, ascending; empty ones are left out."""
-    merged: list[Bounds] = []
-    for low, high in sorted(bounds, key=itemgetter(0)):
-        if high is not None and high <= low:
-            continue
-        last = merged[-1][1] if merged else b""
-        if merged and (last is None or low <= last):
-            merged[-1] = merged[-1][0], None if last is None or high is None else max(last, high)
-        else:
-            merged.append((low, high))
-    return merged
+    return points, merged(everywhere), by_vnode
 
 
 def _hull(bounds: Sequence[Bounds]) -> Bounds:

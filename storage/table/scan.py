@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -126,7 +127,8 @@ class Scan:
 
     ``sources``: sorted runs, the newest first. ``decode`` makes a batch of a piece, ``keys_of``
     gives the primary keys of a batch as bytes; ``most`` bounds all rows, and their stored bytes,
-    from above; ``resolver`` chooses the visible version of a key.
+    from above; ``resolver`` chooses the visible version of a key. ``groups``: numbers of sources;
+    those of different groups have no row in common; None if any two may have.
     """
 
     sources: Sequence[Source]
@@ -134,6 +136,7 @@ class Scan:
     keys_of: Callable[[pa.RecordBatch], Bytes]
     most: Limits
     resolver: Resolver
+    groups: Sequence[Sequence[int]] | None = None
 
     def windows(
         self,
@@ -148,12 +151,31 @@ class Scan:
         ``leaves``: how many leaf pages all sources may hold, at least one each. ``in_order``:
         whether the windows have to come in key order.
         """
-        count = max(len(self.sources), 1)
+        groups = self.groups
+        if in_order or groups is None:
+            groups = [range(len(self.sources))]
+        return chain.from_iterable(
+            self._merged(group, bounds, leaves, descending=descending, in_order=in_order)
+            for group in groups
+        )
+
+    def _merged(
+        self,
+        numbers: Sequence[int],
+        bounds: Bounds,
+        leaves: int | None,
+        *,
+        descending: bool,
+        in_order: bool,
+    ) -> Iterator[Window]:
+        """Yield the windows of a merge of some sources."""
+        sources = [self.sources[number] for number in numbers]
+        count = max(len(sources), 1)
         if leaves is None:
             leaves = max(_LEAVES, _LEAST_LEAVES * count)
         share = min(max(leaves // count, 1), _LONE_LEAVES if count == 1 else _MOST_LEAVES)
         return merge(
-            [source(bounds, share, descending) for source in self.sources],
+            [source(bounds, share, descending) for source in sources],
             self.resolver,
             descending=descending,
             in_order=in_order,

@@ -32,6 +32,7 @@ from .conditional import Reading
 from .encoding import Encoding
 from .first_rows import seek_first_rows
 from .header import EXPIRY
+from .keyspan import disjoint_groups
 from .lookup import Lookup
 from .pointget import ColumnGets, point_get
 from .pointreader import PointReader
@@ -481,7 +482,7 @@ class StorageTable:
 
     def bytes_in(self, ranges: Sequence[Bounds]) -> int:
         """Return about how many stored bytes are in some ascending ranges of full keys."""
-        return sum(run.bytes_in(ranges) for run in self._files.runs) if ranges else 0
+        return sum(run.bytes_in(ranges) for run in self._files.runs_of(ranges)) if ranges else 0
 
     def scan_of(
         self,
@@ -493,17 +494,21 @@ class StorageTable:
 
         ``ranges``: the scan is of these ascending ranges of full keys, whatever its bounds.
         """
-        runs = self._files.runs
+        runs = self._files.runs if ranges is None else self._files.runs_of(ranges)
         sources = [run.source if ranges is None else run.source_of(ranges) for run in runs]
+        groups = None
         if newest is not None:
             own: Source = partial(_block_source, newest)
             sources.insert(0, own if ranges is None else joined_ranges(own, ranges))
+        elif not self._may_divide:
+            groups = disjoint_groups([run.key_span for run in runs], [run.span for run in runs])
         return Scan(
             sources=sources,
             decode=partial(self._decode, columns=columns),
             keys_of=self.encoding.primary_keys,
             most=self._most(newest),
             resolver=self._resolver_of(keep_visible(self._time), self._time, columns or None),
+            groups=groups,
         )
 
     def _most(self, newest: Block | None) -> Limits:

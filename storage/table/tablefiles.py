@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import compress, groupby, pairwise
 from operator import itemgetter
 from typing import TypeAlias, TypeVar
 
@@ -26,6 +26,7 @@ from ..codec.ragged import Bytes
 from ..environment import Environment
 from ..errors import CorruptionError, SegmentMissingError
 from ..log.log import missing_segment_error
+from ..log.segment_record import TableStatistics
 from ..log.sequenced_segment import SequencedSegment
 from ..segment import longkey
 from ..segment.block import Block, join_small
@@ -35,6 +36,8 @@ from ..segment.search import KeyRanges
 from ..segment.segment import SegmentFile
 from .coldfiles import ColdFile, cold_files
 from .encoding import Encoding
+from .keyspan import KeyRanges as PrimaryKeyRanges
+from .keyspan import KeySpan
 from .scan import Bounds, Source, joined_ranges
 
 Getter: TypeAlias = Callable[[bytes], bytes | None]
@@ -46,9 +49,18 @@ Span: TypeAlias = tuple[bytes, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Files with rows of a table, none of which overlaps another, in the order of their keys."""
+    """Files with rows of a table, none of which overlaps another, in the order of their keys.
+
+    ``key_span``: that of the primary keys.
+    """
 
     files: tuple[tuple[SegmentFile, Span], ...]
+    key_span: KeySpan
+
+    @property
+    def span(self) -> Span:
+        """The first and the last full key."""
+        return self.files[0][1][0], self.files[-1][1][1]
 
     def source(self, bounds: Bounds, leaves: int, descending: bool) -> Iterator[Block]:
         """Yield the entries within bounds; see `scan.Source`."""
@@ -171,21 +183,30 @@ class TableFiles:
 
         SegmentMissingError or CorruptionError, naming the file, if one cannot be opened.
         """
-        # Another thread that has met damage may reset both attributes at any time.
-        files = self._open_files
-        if files is None or any(file.is_damaged for file in files):
+        files = self._undamaged
+        if files is None:
             self.getters_by_vnode = self._prefix_getters = None
-            registry.prefetch(self._environment, (segment.record for segment in self.segments))
-            try:
-                files = self._open_files = tuple(
-                    registry.open(self._environment, segment.record, self._verify)
-                    for segment in self.segments
-                )
-            except SegmentMissingError as error:
-                if self._epoch is None:
-                    raise
-                raise missing_segment_error(self._environment, self._epoch, error) from None
+            files = self._open_files = self._open(self.segments)
         return files
+
+    @property
+    def _undamaged(self) -> tuple[SegmentFile, ...] | None:
+        """The open files; None if there are none, or a read has met damage in one."""
+        # Another thread that has met damage may reset the attribute at any time.
+        files = self._open_files
+        return None if files is None or any(file.is_damaged for file in files) else files
+
+    def _open(self, segments: Sequence[SequencedSegment]) -> tuple[SegmentFile, ...]:
+        registry.prefetch(self._environment, (segment.record for segment in segments))
+        try:
+            return tuple(
+                registry.open(self._environment, segment.record, self._verify)
+                for segment in segments
+            )
+        except SegmentMissingError as error:
+            if self._epoch is None:
+                raise
+            raise missing_segment_error(self._environment, self._epoch, error) from None
 
     def close(self) -> None:
         """Release the files; the next use opens them again. For a read that has met damage."""
@@ -195,6 +216,42 @@ class TableFiles:
     def runs(self) -> tuple[Run, ...]:
         """The files as sorted runs, the newest first."""
         return sorted_runs(self.segments, self.opened, self._encoding.table_id)
+
+    def runs_of(self, ranges: Sequence[Bounds]) -> tuple[Run, ...]:
+        """Return as sorted runs the files that may hold rows of some ranges, the newest first.
+
+        Others are not opened. ``ranges``: of full keys.
+        """
+        keys = PrimaryKeyRanges.of(ranges, self._encoding.prefix.size)
+        return sorted_runs(*self._opened_if(keys.may_meet), self._encoding.table_id)
+
+    def of_keys(self, full_keys: Bytes) -> tuple[tuple[SegmentFile, Span], ...]:
+        """Return what `with_spans` does of the files that may hold some keys; others stay closed.
+
+        None is needed for no keys.
+        """
+        if not len(full_keys):
+            return ()
+        table_id = self._encoding.table_id
+        span = KeySpan.of_keys(full_keys, self._encoding.prefix.size)
+        segments, files = self._opened_if(span.overlaps)
+        spans = (span_of(segment, table_id) for segment in segments)
+        return tuple(zip(files, spans, strict=True))
+
+    def _opened_if(
+        self, is_needed: Callable[[KeySpan], bool]
+    ) -> tuple[Sequence[SequencedSegment], Sequence[SegmentFile]]:
+        """Return the segments, and the open files, whose spans of primary keys pass a test."""
+        table_id = self._encoding.table_id
+        passes = [
+            is_needed(KeySpan.around([statistics_of(segment, table_id)]))
+            for segment in self.segments
+        ]
+        files = self._undamaged
+        if all(passes):
+            return self.segments, self.opened if files is None else files
+        segments = tuple(compress(self.segments, passes))
+        return segments, self._open(segments) if files is None else [*compress(files, passes)]
 
     @property
     def with_spans(self) -> tuple[tuple[SegmentFile, Span], ...]:
@@ -250,20 +307,33 @@ def sorted_runs(
     table_runs: list[Run] = []
     pairs = zip(segments, files, strict=True)
     for _, siblings in groupby(pairs, lambda pair: (pair[0].epoch, pair[0].rank)):
-        spans = [(file, span_of(segment, table_id)) for segment, file in siblings]
-        spans.sort(key=itemgetter(1))
-        if _overlap([span for _, span in spans]):
-            table_runs += (Run((file_span,)) for file_span in spans)
+        members = [(file, statistics_of(segment, table_id)) for segment, file in siblings]
+        members.sort(key=lambda member: member[1].first_key)
+        spans = [(table.first_key, table.last_key) for _, table in members]
+        if _overlap(spans):
+            table_runs += (_run([member]) for member in members)
         else:
-            table_runs.append(Run(tuple(spans)))
+            table_runs.append(_run(members))
     return tuple(table_runs)
+
+
+def _run(members: Sequence[tuple[SegmentFile, TableStatistics]]) -> Run:
+    """Return the run of some files, which do not overlap."""
+    files = ((file, (table.first_key, table.last_key)) for file, table in members)
+    return Run(tuple(files), KeySpan.around(table for _, table in members))
 
 
 def span_of(segment: SequencedSegment, table_id: int) -> Span:
     """Return the first and the last key of a table in a segment."""
+    table = statistics_of(segment, table_id)
+    return table.first_key, table.last_key
+
+
+def statistics_of(segment: SequencedSegment, table_id: int) -> TableStatistics:
+    """Return the statistics of a table in a segment that has rows of it."""
     for table in segment.record.tables:
         if table.table_id == table_id:
-            return table.first_key, table.last_key
+            return table
     raise AssertionError(f"segment {segment.name} has no rows of table {table_id}")
 
 
@@ -277,14 +347,7 @@ def lookups_by_vnode(
     """Return for each vnode the lookup functions of the segments with rows of its shard."""
     if not segments:
         return [()] * encoding.vnode_count
-    sizes = [
-        next(
-            table.shard_bytes
-            for table in segment.record.tables
-            if table.table_id == encoding.table_id
-        )
-        for segment in segments
-    ]
+    sizes = [statistics_of(segment, encoding.table_id).shard_bytes for segment in segments]
     shards = len(sizes[0])
     by_shard = [
         tuple(look for look, held in zip(lookups, sizes, strict=True) if held[shard])

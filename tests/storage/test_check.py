@@ -16,7 +16,7 @@ from relstate.storage.errors import CorruptionError
 from relstate.storage.log.checkpoint import decode_checkpoint, encode_checkpoint
 from relstate.storage.log.entry import Entry
 from relstate.storage.log.log import Log
-from relstate.storage.log.segment_record import TableStatistics
+from relstate.storage.log.segment_record import KEY_BOUND_BYTES, TableStatistics
 from relstate.storage.log.view import ViewProgress
 from relstate.storage.paths import LOG, SEGMENTS, checkpoint_path, entry_path
 from relstate.storage.segment.key import HEADER, PART, KeyPrefix
@@ -55,14 +55,17 @@ def commit_pairs(
     """Commit a segment of these pairs, with right statistics but for the number of rows."""
     record = write_pairs(store.environment, pairs, name=name)
     size = sum(len(key) + len(value) for key, value in pairs)
-    shard = KeyPrefix(table_id, 5).vnode_of(pairs[0][0]) >= 3
+    prefix = KeyPrefix(table_id, 5)
+    primary_keys = [key[prefix.size :][:KEY_BOUND_BYTES] for key, _ in pairs]
     statistics = TableStatistics(
         table_id,
         len(pairs) if rows is None else rows,
         sum(is_delete(value) for _, value in pairs),
         pairs[0][0],
         pairs[-1][0],
-        (0, size) if shard else (size, 0),
+        (0, size) if prefix.vnode_of(pairs[0][0]) >= 3 else (size, 0),
+        min(primary_keys),
+        max(primary_keys),
         parts=sum(is_part(value) for _, value in pairs),
     )
     record = replace(record, tables=(statistics,))

@@ -141,7 +141,7 @@ def record(name: str, *table_ids: int, content: bytes = b"") -> SegmentRecord:
         len(content),
         xxhash.xxh3_64_hexdigest(content),
         tuple(
-            TableStatistics(table_id, 1, 0, b"\x00a", b"\xffz", shard_bytes)
+            TableStatistics(table_id, 1, 0, b"\x00a", b"\xffz", shard_bytes, b"", b"\xff")
             for table_id in table_ids
         ),
     )

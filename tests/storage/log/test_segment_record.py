@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from relstate.storage.log.segment_record import SegmentRecord, TableStatistics
 
-RECORD = SegmentRecord(
-    "0c-1", 4096, "00112233aabbccdd", (TableStatistics(3, 10, 2, b"\x00\x01", b"\xff", (0, 640)),)
-)
+STATISTICS = TableStatistics(3, 10, 2, b"\x00\x01", b"\xff", (0, 640), b"", b"\xff")
+RECORD = SegmentRecord("0c-1", 4096, "00112233aabbccdd", (STATISTICS,))
 
 
 def test_rows_and_bytes_of_a_table_are_counted() -> None:

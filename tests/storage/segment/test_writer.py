@@ -102,6 +102,8 @@ def test_statistics_say_what_a_segment_holds(filled: Store) -> None:
         assert (table.rows, table.deletes, len(table.shard_bytes)) == (50, 0, 3)
         assert table.first_key < table.last_key
         assert min(table.shard_bytes) > 0
+        bounds = [b"\x01" + (key + 2**63).to_bytes(8, "big") for key in (0, 49)]
+        assert [table.least_key, table.greatest_key] == bounds
     assert segment.size == len(filled.environment.read(f"{SEGMENTS}/{segment.name}.lmdb"))
 
 
