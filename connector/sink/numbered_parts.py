@@ -1,4 +1,4 @@
-"""Segments that are written in numbered parts: by one Spark task per part, or by the driver.
+"""Segments that are written in numbered parts: by Spark tasks, or by the driver.
 
 Promises: the segments of each part are returned once, or nothing is; a task that is run again
 leaves an unused file and never a row.
@@ -14,11 +14,15 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from relstate.connector.failure import strip_tracebacks, unwrap_errors
+from relstate.connector.parallelism import parallelism
 from relstate.connector.task_report import TaskReport
 from relstate.storage import SegmentRecord, errors
 
 # Jobs that read fewer stored bytes are run by the driver: a Spark job would take longer.
 _DRIVER_BYTES = 8 << 20
+# About so many stored bytes are read by one task, which takes parts one after another: starting a
+# task takes as long as compacting some MiB.
+_TASK_BYTES = 32 << 20
 _REPORT = "report BINARY"
 
 
@@ -36,8 +40,9 @@ def write_parts(
     """
     if stored_bytes <= _DRIVER_BYTES:
         return tuple(segment for number in range(count) for segment in part(number))
+    tasks = min(count, max(parallelism(spark), -(-stored_bytes // _TASK_BYTES)))
     with unwrap_errors():
-        rows = spark.range(0, count, 1, count).mapInArrow(PartsTask(part), _REPORT).collect()
+        rows = spark.range(0, count, 1, tasks).mapInArrow(PartsTask(part), _REPORT).collect()
     return received_segments([TaskReport.from_json(bytes(row[0])) for row in rows], count)
 
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from relstate.connector.parallelism import parallelism
 from relstate.connector.syntax.tokens import quoted
 from relstate.storage import TableSchema
 
@@ -86,5 +87,5 @@ def writing_tasks(batch: DataFrame) -> int | None:
     if plan is None:
         return None
     partitions = plan.queryExecution().executedPlan().outputPartitioning().numPartitions()
-    parallelism = batch.sparkSession.sparkContext.defaultParallelism
-    return parallelism if partitions > parallelism else None
+    tasks = parallelism(batch.sparkSession)
+    return tasks if partitions > tasks else None

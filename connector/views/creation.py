@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from pyspark.sql import SparkSession
 
+from relstate.connector.parallelism import parallelism
 from relstate.storage import (
     RESERVED_PREFIX,
     CatalogView,
@@ -34,7 +35,7 @@ from .operators import PlanError
 from .plan.materialize import Materialize
 from .planner.analysis import StoreTables
 from .planner.view import plan_view
-from .sessions import Sessions, keep_active_session, parallelism, stored_settings
+from .sessions import Sessions, keep_active_session, stored_settings
 from .viewplan import Operator, ViewPlan, parse_stored_plan, schema_of
 
 

@@ -16,6 +16,7 @@ from functools import cached_property
 from pyspark.sql import SparkSession
 
 from relstate.connector.failure import describe_error, unwrap_errors
+from relstate.connector.parallelism import parallelism
 from relstate.connector.task_report import TaskReport
 from relstate.storage import (
     CommitResult,
@@ -34,7 +35,7 @@ from .job import JobOutput, ViewJob
 from .local_expressions import LocalEvaluator
 from .local_run import can_run_locally, is_small, run_locally
 from .scans import SourceRead
-from .sessions import Sessions, is_classic, keep_active_session, parallelism
+from .sessions import Sessions, is_classic, keep_active_session
 from .stored_plans import StoredPlans
 from .task import Target
 from .viewplan import ViewPlan

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 
 from relstate.connector.failure import strip_tracebacks
+from relstate.connector.parallelism import parallelism
 from relstate.connector.source.read import DRIVER_BYTES
 from relstate.connector.types import passes_as_is, struct_of
 from relstate.storage import CHANGE_TYPE, Environment, FeedPlan, Op, ReadPlan, adds_row, types
 
 from .executor.changes import Step, chunk_schema, run_steps
 from .plan.generate import Source
-from .sessions import parallelism
 from .wire import change_batches, control_rows, wire_fields, wire_schema
 
 # What makes a task of what the driver does not read, in stored bytes.

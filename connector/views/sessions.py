@@ -18,6 +18,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from relstate.connector.parallelism import parallelism
 from relstate.connector.source.interpreter import use_driver_python
 
 # Settings on which the meaning of expressions depends: they are stored with a view.
@@ -41,12 +42,6 @@ _REFRESH = {
 def stored_settings(spark: SparkSession) -> dict[str, str]:
     """Return the settings of a session that a view created in it keeps."""
     return {name: str(spark.conf.get(name, default)) for name, default in STORED_SETTINGS.items()}
-
-
-def parallelism(spark: SparkSession) -> int:
-    """Return how many tasks Spark runs at once; 4 for Spark Connect, which does not say."""
-    context = getattr(spark, "_sc", None)
-    return 4 if context is None else int(context.defaultParallelism)
 
 
 def is_classic(spark: SparkSession) -> bool:
