@@ -117,7 +117,7 @@ class Database:
         return self._store
 
     def maintain(self, table: str | None = None) -> CompactionReport:
-        """Compact a table, or all, as a Spark job with one task per shard; see `Store.compact`.
+        """Compact a table, or all, by Spark tasks of one or more shards each; see `Store.compact`.
 
         If there is nothing to do, there is no job and no commit. TableNotFoundError, ConflictError
         if other processes keep compacting.

@@ -1,6 +1,6 @@
 """The full compaction of a store: one job and one commit per group of tables that share files.
 
-A job is one Spark task per shard, or the driver's work where it reads little.
+A job is Spark tasks of one or more shards each, or the driver's work where it reads little.
 
 Promises: a job that fails changes nothing.
 Does not know: what is merged, or how (storage); how tasks report (sink/numbered_parts.py).
