@@ -2,9 +2,8 @@
 
 usage: plots.py RESULT.json|PAGE.md... FOLDER
 
-The results are what `make bench ARGS="--json FILE"` writes; of a workload that is in several of
-them, the last counts. FOLDER gets `bench-ratios.svg`, how every figure compares with its baseline,
-and, if `view-epochs` was measured, `bench-epochs.svg`, the time of a refresh over the epochs.
+The results are what `make bench ARGS="view-epochs --json FILE"` writes; of several the last counts.
+FOLDER gets `bench-epochs.svg`, the time of a refresh over the epochs.
 
 Of a page, docs/benchmarks.md, FOLDER gets `bench-throughput.svg`: the rows of its first table in
 which relstate and the baseline each have one rate. So the plot shows what the page says.
@@ -27,26 +26,18 @@ from typing import Any
 _STYLE = """
 text { font: 13px system-ui, "DejaVu Sans", sans-serif; fill: #1c2330; }
 .soft { fill: #596275; font-size: 12px; }
-.grid { stroke: #d5dae3; } .one { stroke: #596275; stroke-width: 1.5; }
-.better { fill: #2a9d78; } .worse { fill: #3567c9; }
+.grid { stroke: #d5dae3; }
+.better { fill: #2a9d78; }
 .first { fill: #8b95a7; } .last { fill: #2a9d78; }
 @media (prefers-color-scheme: dark) {
   text { fill: #e4e8ef; } .soft { fill: #98a2b3; }
-  .grid { stroke: #39414f; } .one { stroke: #98a2b3; }
-  .better { fill: #4cc79d; } .worse { fill: #6d9bf0; }
+  .grid { stroke: #39414f; }
+  .better { fill: #4cc79d; }
   .first { fill: #98a2b3; } .last { fill: #4cc79d; }
 }
 """
 _WIDTH, _LABELS, _RIGHT = 860, 390, 60
-_ROW, _TOP = 26, 46
-
-
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """How many times as good as its baseline a figure is; below 1 it is worse."""
-
-    label: str
-    value: float
+_TOP = 46
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,32 +56,15 @@ def main(sources: Sequence[Path], folder: Path) -> None:
     for page in (source for source in sources if source.suffix == ".md"):
         rates = list(throughputs(page.read_text("utf-8")))
         _write(folder / "bench-throughput.svg", throughput_plot(rates))
-    if not results:
-        return
-    figures = {
-        (figure["workload"], figure["case"]): figure
-        for result in results
-        for figure in json.loads(result.read_text("utf-8"))["figures"]
-    }
-    _write(folder / "bench-ratios.svg", ratio_plot(list(ratios(figures.values()))))
-    for (workload, _), figure in figures.items():
-        if workload == "view-epochs":
+    figures = [f for result in results for f in json.loads(result.read_text("utf-8"))["figures"]]
+    for figure in figures:
+        if figure["workload"] == "view-epochs":
             _write(folder / "bench-epochs.svg", epoch_plot(figure))
 
 
 def _write(file: Path, text: str) -> None:
     file.write_text(text, "utf-8")
     print(f"{file}: {len(text):,} bytes")
-
-
-def ratios(figures: Iterable[dict[str, Any]]) -> Iterator[Ratio]:
-    """Yield the ratios of figures with a baseline, more being better."""
-    for figure in figures:
-        if figure["comparison"] not in ("of its rate", "times its time"):
-            continue
-        found = figure["found"]
-        label = f"{figure['workload']}: {figure['case']}"
-        yield Ratio(label, found if figure["comparison"] == "of its rate" else 1 / found)
 
 
 def throughputs(page: str) -> Iterator[Throughput]:
@@ -144,41 +118,6 @@ def _rows(value: float) -> str:
     return f"{value / 1e6:.3g} M" if value >= 1e6 else f"{value / 1e3:.3g} K"
 
 
-def ratio_plot(listed: Sequence[Ratio]) -> str:
-    """Return bars from 1, on a scale of powers of ten, the best first."""
-    listed = sorted(listed, key=lambda ratio: -ratio.value)
-    powers = [log10(ratio.value) for ratio in listed]
-    low, high = floor(min([-1.0, *powers])), ceil(max([1.0, *powers]))
-    scale = (_WIDTH - _LABELS - _RIGHT) / (high - low)
-    height = _TOP + _ROW * len(listed) + 10
-
-    def x(power: float) -> float:
-        return round(_LABELS + (power - low) * scale, 1)
-
-    parts = []
-    for power in range(low, high + 1):
-        kind = "one" if power == 0 else "grid"
-        parts.append(
-            f'<line class="{kind}" x1="{x(power)}" x2="{x(power)}" y1="36" y2="{height - 8}"/>'
-        )
-        parts.append(
-            _text(x(power), 28, "baseline" if power == 0 else f"{10.0**power:g} x", "middle")
-        )
-    for row, (ratio, power) in enumerate(zip(listed, powers, strict=True)):
-        y = _TOP + row * _ROW
-        left, right = sorted((x(0), x(power)))
-        kind = "better" if power >= 0 else "worse"
-        width = max(round(right - left, 1), 1.5)
-        parts.append(_text(_LABELS - 12, y + 13, _short(ratio.label), "end", ""))
-        parts.append(
-            f'<rect class="{kind}" x="{left}" y="{y}" width="{width}" height="17" rx="2"/>'
-        )
-        parts.append(_text(right + 6, y + 13, f"{_number(ratio.value)} x", "start"))
-    return _svg(
-        height, "How the figures compare with their baselines; to the right is better", parts
-    )
-
-
 def epoch_plot(figure: dict[str, Any]) -> str:
     """Return a point for each of the first and of the last epochs that were measured."""
     first, last = figure["baseline"]["runs"], figure["ours"]["runs"]
@@ -199,10 +138,6 @@ def epoch_plot(figure: dict[str, Any]) -> str:
         text = f"the {kind} {len(runs)} epochs: median {median(runs):.3g} ms"
         parts.append(_text(start + half / 2, bottom + 24, text, "middle"))
     return _svg(height, f"Time of a refresh: {figure['case']}", parts)
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
 def _short(label: str) -> str:
