@@ -6,8 +6,8 @@ object with ``schema`` and ``payload``, or flattened to the row. A value that is
 tombstone, by which Kafka removes a key. It follows the event of the delete, so it is left out.
 
 Promises: an event that cannot be read fails the query; none that changes a row is left out, and no
-value is read as another, but for numbers of JSON with a fraction in columns of type STRING, which
-Spark reads as DOUBLE.
+value is read as another. Numbers within JSON that is read as text (arrays and documents in columns
+of type STRING) are DOUBLEs to Spark.
 Does not know: tables, or what is done with the changes.
 """
 
@@ -32,8 +32,11 @@ from .debezium_values import (
     Values,
     check_nested,
     checked_units,
+    decimal_schema,
+    has_doubles,
     is_converted,
     json_schema,
+    may_have_numbers,
     number_schema,
     semantic_types,
 )
@@ -133,19 +136,34 @@ class _Rows:
     def changes(self, messages: DataFrame, sequence_by: str | None) -> DataFrame:
         """Return what was read of each message that changes a row."""
         row = f.from_json("json", json_schema(self.schema.fields), {"mode": "FAILFAST"})
-        return read_messages(messages).select(
+        changes = read_messages(messages).select(
+            "*",
             row.alias("row"),
-            read_row(number_schema(self.schema.fields)).alias("numbers"),
             semantic_types(f.col("schema")).alias("types"),
             f.col("op").eqNullSafe("d").alias("is_delete"),
             (f.col("is_mongodb") & (f.col("op") == "u")).alias("is_mongodb_update"),
             _operation().alias(OPERATION),
             sequence_column(sequence_by).alias(SEQUENCE),
         )
+        return self._with_numbers(changes)
+
+    def _with_numbers(self, changes: DataFrame) -> DataFrame:
+        """Return changes with the numbers of JSON whose digits would be lost, where there are any.
+
+        Most rows need no second look at their text, nor a third one.
+        """
+        fields = self.schema.fields
+        numbers = f.when(
+            may_have_numbers(f.col("row"), fields), read_row(number_schema(fields))
+        ).alias("numbers")
+        exact = f.when(
+            has_doubles(f.col("numbers"), fields), read_row(decimal_schema(fields))
+        ).alias("exact")
+        return changes.select("*", numbers).select("*", exact)
 
     def columns(self, changes: DataFrame) -> DataFrame:
         """Return the columns of the rows, the operation and the sequence."""
-        values = Values(f.col("row"), f.col("numbers"), f.col("types"), self.units)
+        values = Values(*map(f.col, ("row", "numbers", "exact", "types")), self.units)
         fields_by_type: dict[s.DataType, list[s.StructField]] = {}
         for field in self.schema.fields:
             if isinstance(field.dataType, s.StringType) or is_converted(field.dataType):

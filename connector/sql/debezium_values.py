@@ -59,12 +59,14 @@ class Values:
     """How the values of rows are read.
 
     ``row``: the struct that was read of the JSON by `json_schema`; ``numbers``: the one by
-    `number_schema`; ``types``: what `semantic_types` returns. ``units``: those of numbers without a
-    schema, by the names of columns in lower case.
+    `number_schema`; ``exact``: the one by `decimal_schema`, NULL where no number of the row needs
+    it; ``types``: what `semantic_types` returns. ``units``: those of numbers without a schema, by
+    the names of columns in lower case.
     """
 
     row: Column
     numbers: Column
+    exact: Column
     types: Column
     units: Mapping[str, str] = field(default_factory=dict)
 
@@ -73,11 +75,17 @@ class Values:
         unit = self.units.get(column.name.lower())
         factor = None if unit is None else _UNITS[unit]
         number: Column = f.lit(None)
+        is_double: Column = f.lit(False)
+        if _may_be_number(column.dataType):
+            variant = self.numbers.getField(column.name)
+            number, is_double = _number_text(variant), _is_double(variant)
         if isinstance(column.dataType, s.DecimalType):
-            number = _number_text(self.numbers.getField(column.name))
+            exact = self.exact.getField(column.name).cast("string")
+            number = f.coalesce(number, f.when(is_double, exact))
         return f.struct(
             f.lit(column.name).alias("column"),
             number.cast("string").alias("number"),
+            is_double.alias("is_double"),
             self.row.getField(column.name).alias("value"),
             self.types[column.name].alias("type"),
             f.lit(factor).cast("bigint").alias("factor"),
@@ -96,7 +104,10 @@ class Conversion:
         semantic_type = cell["type"]["name"]
         if isinstance(data_type, s.StringType):
             is_bytes = value.isNotNull() & semantic_type.isin(_DECIMAL, _VARIABLE_DECIMAL)
-            return f.when(is_bytes, _type_error(cell, data_type)).otherwise(value)
+            is_bytes &= cell["number"].isNull()
+            text = f.when(is_bytes, _type_error(cell, data_type))
+            text = text.when(cell["is_double"], _digits_error(cell))
+            return text.otherwise(f.coalesce(cell["number"], value))
         if isinstance(data_type, s.DecimalType):
             converted = self._decimal(cell)
         elif isinstance(data_type, s.TimeType):
@@ -217,15 +228,62 @@ def json_schema(columns: Sequence[s.StructField]) -> s.StructType:
 
 
 def number_schema(columns: Sequence[s.StructField]) -> s.StructType:
-    """Return the types as which the numbers of DECIMAL columns are read from the JSON of a row."""
-    decimals = [column for column in columns if isinstance(column.dataType, s.DecimalType)]
-    return s.StructType([s.StructField(column.name, s.VariantType()) for column in decimals])
+    """Return the types as which the numbers of DECIMAL and STRING columns are read from JSON.
+
+    A VARIANT keeps their digits and knows numbers from text, but numbers with an exponent, or with
+    more than 38 digits, are DOUBLEs in it.
+    """
+    columns = [column for column in columns if _may_be_number(column.dataType)]
+    return s.StructType([s.StructField(column.name, s.VariantType()) for column in columns])
+
+
+def may_have_numbers(row: Column, columns: Sequence[s.StructField]) -> Column:
+    """Return whether some columns of a row that was read by `json_schema` need `number_schema`.
+
+    Those of DECIMAL columns that are not NULL, and text that looks like a number with a fraction.
+    """
+    needs: Column = f.lit(False)
+    for column in columns:
+        text = row.getField(column.name)
+        if isinstance(column.dataType, s.DecimalType):
+            needs |= text.isNotNull()
+        elif _may_be_number(column.dataType):
+            needs |= text.rlike("^-?[0-9]+[.eE]")
+    return f.coalesce(needs, f.lit(False))
+
+
+def decimal_schema(columns: Sequence[s.StructField]) -> s.StructType:
+    """Return the types as which numbers with an exponent are read: those of DECIMAL columns."""
+    return s.StructType(
+        [
+            s.StructField(column.name, column.dataType)
+            for column in columns
+            if isinstance(column.dataType, s.DecimalType)
+        ]
+    )
+
+
+def has_doubles(numbers: Column, columns: Sequence[s.StructField]) -> Column:
+    """Return whether the numbers of a row, read by `number_schema`, need `decimal_schema`."""
+    has: Column = f.lit(False)
+    for column in decimal_schema(columns).fields:
+        has |= _is_double(numbers.getField(column.name))
+    return has
+
+
+def _may_be_number(data_type: s.DataType) -> bool:
+    return isinstance(data_type, s.DecimalType | s.StringType)
 
 
 def _number_text(value: Column) -> Column:
     """Return a number as text; NULL for what is none, or is written with an exponent."""
     is_number = f.schema_of_variant(value).rlike("^(BIGINT|DECIMAL)")
     return f.when(is_number, f.variant_get(value, "$", "string"))
+
+
+def _is_double(value: Column) -> Column:
+    """Return whether a variant is a DOUBLE, which has lost digits of a number."""
+    return f.coalesce(f.schema_of_variant(value) == "DOUBLE", f.lit(False))
 
 
 def semantic_types(schema: Column) -> Column:
@@ -277,7 +335,10 @@ def _parts(data_type: s.DataType) -> Sequence[s.DataType]:
 
 def _type_error(cell: Column, data_type: s.DataType) -> Column:
     """Return an expression that fails for a value that cannot be one of its column."""
-    is_decimal = isinstance(data_type, s.DecimalType | s.StringType)
+    advice: Column = f.lit(_TIME_ADVICE)
+    if isinstance(data_type, s.DecimalType | s.StringType):
+        is_number = cell["number"].isNotNull() | cell["is_double"]
+        advice = f.when(is_number, f.lit(_DIGITS_ADVICE)).otherwise(f.lit(_DECIMAL_ADVICE))
     return error_column(
         "SchemaMismatchError",
         "the column '",
@@ -286,14 +347,27 @@ def _type_error(cell: Column, data_type: s.DataType) -> Column:
         cell["value"],
         " of the schema type ",
         f.coalesce(cell["type"]["name"], f.lit("NULL")),
-        _DECIMAL_ADVICE if is_decimal else _TIME_ADVICE,
+        advice,
     ).cast(data_type)
+
+
+def _digits_error(cell: Column) -> Column:
+    return error_column(
+        "SchemaMismatchError",
+        "the column '",
+        cell["column"],
+        "' is STRING, and an event of Debezium has the number ",
+        cell["value"],
+        " with an exponent or more than 38 digits, which Spark does not keep as text: declare the "
+        "column DECIMAL or DOUBLE",
+    )
 
 
 _TIME_ADVICE = (
     ": a number needs a unit; let Kafka Connect's converter include schemas (schemas.enable=true), "
     "or pass timestamps='millis', 'micros' or 'nanos' to debezium, or declare the column BIGINT"
 )
+_DIGITS_ADVICE = ": declare a DECIMAL with more digits before its point, at most 38 together"
 _DECIMAL_ADVICE = (
     ": bytes need a schema that gives their scale (schemas.enable=true) and a DECIMAL that holds "
     "them; or let the connector write decimals as text (decimal.handling.mode=string)"

@@ -291,6 +291,45 @@ def test_numbers_keep_all_their_digits(spark: SparkSession) -> None:
     assert [row["d"] for row in rows] == [Decimal("12345678901234567890.12")] * len(messages)
 
 
+def in_json(number: str) -> str:
+    """Return an insert whose columns d and s are a number with just these characters."""
+    return f'{{"after": {{"d": {number}, "s": {number}}}, "op": "c", "source": {{"lsn": 1}}}}'
+
+
+def test_numbers_with_exponents_are_exact(spark: SparkSession) -> None:
+    """Java's BigDecimal writes small numbers, and those that end with zeros, with an exponent."""
+    numbers = ["1E+2", "1.234567890123456789E-9", "-12345678.5e3", "0E-10", '"1E+2"']
+    frame = events_of(spark, *map(in_json, numbers))
+    rows = relstate.debezium(frame, "d DECIMAL(38,27)").collect()
+
+    assert [row["d"] for row in rows] == [Decimal(text.strip('"')) for text in numbers]
+
+
+def test_numbers_in_columns_of_text_keep_their_digits(spark: SparkSession) -> None:
+    """As text they have no exponent; a text is not taken for a number."""
+    numbers = ["12345678901234567890.12", "-1.5", "7", '"1.50"', '"1E3"', '"x"', "true", "null"]
+    rows = relstate.debezium(events_of(spark, *map(in_json, numbers)), "s STRING").collect()
+
+    texts = [None if text == "null" else text.strip('"') for text in numbers]
+    assert [row["s"] for row in rows] == texts
+
+
+@pytest.mark.parametrize(
+    ("number", "column", "text"),
+    [
+        ("1.5E-9", "s STRING", "'s' is STRING.* 1.5E-9 .*declare the column DECIMAL"),
+        ("1E+40", "d DECIMAL(38,2)", "'d'.* 1.0E40 .*more digits before its point"),
+        ("123.5", "d DECIMAL(4,2)", "'d'.* 123.5 .*more digits before its point"),
+    ],
+)
+def test_a_number_that_is_not_kept_fails_the_query(
+    spark: SparkSession, number: str, column: str, text: str
+) -> None:
+    """No digit is lost: the error names the column and a type that holds the number."""
+    with pytest.raises(SchemaMismatchError, match=text), unwrap_errors():
+        relstate.debezium(events_of(spark, in_json(number)), column).collect()
+
+
 @pytest.mark.parametrize(
     ("data_type", "value", "name", "text"),
     [
