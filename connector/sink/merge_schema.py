@@ -28,6 +28,9 @@ from relstate.storage import (
 # Others may alter the table at the same time.
 _ATTEMPTS = 5
 _MOST_ENTRIES = 10_000
+# Columns of change feeds, and of what `debezium` returns.
+_OPERATION_COLUMNS = ("_change_type", "_op")
+_COMMIT_COLUMNS = ("_commit_version", "_commit_timestamp")
 
 
 def merge_schema(store: Store, table: str, rows: pa.Schema) -> None:
@@ -47,15 +50,40 @@ def merge_schema(store: Store, table: str, rows: pa.Schema) -> None:
 
 
 def mismatch_error(
-    store: Store, definition: TableDefinition, error: errors.SchemaMismatchError
+    store: Store,
+    definition: TableDefinition,
+    error: errors.SchemaMismatchError,
+    rows: pa.Schema,
 ) -> errors.SchemaMismatchError:
-    """Return the error of rows that do not fit a table, with the past changes of its schema."""
+    """Return the error of rows that do not fit a table, with the past changes of its schema.
+
+    ``rows``: the schema of the rows, without the operation column.
+    """
+    advice = _feed_advice(definition.schema, rows)
+    if advice is not None:
+        return errors.SchemaMismatchError(f"{error}. {advice}")
     changes = list(_schema_changes(store, definition)) if definition.older_schemas else []
     history = f". The table's schema has changed: {'; '.join(changes)}" if changes else ""
     return errors.SchemaMismatchError(
         f"{error}{history}. The option mergeSchema=true adds missing columns to the table and "
         "widens types"
     )
+
+
+def _feed_advice(schema: TableSchema, rows: pa.Schema) -> str | None:
+    """Return what to do with columns of a change feed that the table does not have, if any."""
+    known = {column.name.lower() for column in schema.columns}
+    unknown = {name.lower() for name in rows.names} - known
+    operation = next((name for name in _OPERATION_COLUMNS if name in unknown), None)
+    others = [name for name in _COMMIT_COLUMNS if name in unknown]
+    leave_out = f"leave out {' and '.join(others)}"
+    if operation is None:
+        return f"Of a change feed {leave_out}, or add such columns to the table" if others else None
+    advice = (
+        f"The column {operation!r} says what each row does: name it in option 'opColumn' "
+        f"(op_column={operation!r} of db.writer)"
+    )
+    return f"{advice}, and {leave_out}" if others else advice
 
 
 def _add_columns(store: Store, table: str, schema: TableSchema, rows: pa.Schema) -> None:

@@ -95,7 +95,7 @@ def _fitted(
     try:
         target.definition.schema.check_schema(rows)
     except errors.SchemaMismatchError as error:
-        raise mismatch_error(store, target.definition, error) from None
+        raise mismatch_error(store, target.definition, error, rows) from None
     return target
 
 

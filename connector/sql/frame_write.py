@@ -69,10 +69,11 @@ def _write(store: Store, frame: DataFrame, name: str, *, overwrite: bool) -> int
             f"the table {definition.name!r} is append-only: its rows are not replaced by mode "
             "'overwrite'; append rows of new keys"
         )
+    rows = arrow_schema_of(frame.schema)
     try:
-        definition.schema.check_schema(arrow_schema_of(frame.schema))
+        definition.schema.check_schema(rows)
     except errors.SchemaMismatchError as error:
-        raise mismatch_error(store, definition, error) from None
+        raise mismatch_error(store, definition, error, rows) from None
     started = store.environment.now()
     reports = _reports(frame, target)
     segments = tuple(segment for report in reports for segment in report.segments)
