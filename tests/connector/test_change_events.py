@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import functions as f
 
 from relstate.connector.failure import unwrap_errors
 from relstate.connector.options import feed_options
@@ -125,6 +126,8 @@ def test_debezium_s_events_of_a_feed_make_the_same_table(
     """The law of the round trip: in any order of events, net or commit by commit, twice."""
     copy_of(db, things, changes(spark, store, things).orderBy("value"))
     assert_is_copy(store, things)
+    copy_of(db, things, from_kafka(changes(spark, store, things)))
+    assert_is_copy(store, things)
     copy_of(db, things, changes(spark, store, things, tombstonesOnDelete="false"))
     assert_is_copy(store, things)
 
@@ -212,6 +215,41 @@ def test_the_format_json_is_the_row_of_each_key(
         None,
     ]
     assert len({key["_row_id"] for key, _ in rows}) == 1
+
+
+def from_kafka(frame: DataFrame) -> DataFrame:
+    """Return messages with the columns of Spark's Kafka source, the last offset first.
+
+    Topic, partition, timestamp and timestampType are left out.
+    """
+    rows = [
+        (row.key.encode(), None if row.value is None else row.value.encode(), offset)
+        for offset, row in enumerate(frame.collect())
+    ]
+    schema = "key BINARY, value BINARY, offset BIGINT"
+    return frame.sparkSession.createDataFrame(rows[::-1], schema)
+
+
+def test_rows_that_are_read_from_kafka_make_the_same_table(
+    spark: SparkSession, db: Database, store: Store, things: str
+) -> None:
+    """As docs/guides/kafka.md reads the format json: a delete has its key, offsets are an order."""
+    read = from_kafka(changes(spark, store, things, changeFormat="json"))
+    row = f.from_json(f.coalesce("value", "key").cast("string"), COLUMNS)
+    copy = read.select(row.alias("row"), "offset", "value").select("row.*", "offset", "value")
+    db.sql(
+        f"CREATE TABLE copies ({COLUMNS}, at_offset BIGINT, PRIMARY KEY (id, day)) "
+        "TBLPROPERTIES ('version_column' = 'at_offset')"
+    )
+    db.apply_changes(
+        "copies",
+        copy,
+        ["id", "day"],
+        "offset",
+        apply_as_deletes="value IS NULL",
+        except_column_list=["offset", "value"],
+    )
+    assert_is_copy(store, things)
 
 
 @pytest.mark.parametrize(
