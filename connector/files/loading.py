@@ -52,7 +52,12 @@ def load_files(
 
     The errors of `read_rows` and of `Store.write`, OSError.
     """
-    schema = store.table(table).schema
+    try:
+        schema = store.table(table).schema
+    except errors.TableNotFoundError as error:
+        raise errors.TableNotFoundError(
+            f"{error}. With --create the files make a new table"
+        ) from None
     fields = [column.field for column in schema.visible_columns]
     key = [column.name for column in schema.key_columns if not column.hidden]
     counted = _Counted(_batches(files, fields, key, progress))
@@ -74,10 +79,13 @@ def create_from_files(
     """
     if table.lower() in store.state.table_ids:
         raise errors.TableExistsError(
-            f"there is a table or view {table!r} already: without --create its rows are upserted"
+            f"there is a table or view {table!r} already: leave out --create to upsert its rows"
         )
     if any(file.path == STANDARD for file in files):
-        raise errors.OptionError("columns cannot be found in standard input: create the table")
+        raise errors.OptionError(
+            "standard input cannot be read twice, as --create needs it: load a file, or create the "
+            "table first"
+        )
     with open_input(files[0].path) as file:
         fields = infer_fields(file, files[0].file_format, files[0].delimiter)
     if not fields:

@@ -58,8 +58,8 @@ def _job(options: WriteOptions, schema: StructType, overwrite: bool) -> WriteJob
             )
         if overwrite and options.patch:
             raise errors.OptionError(
-                "a patch changes parts of rows, and replaces none: leave out mode 'overwrite' and "
-                "output mode 'complete'"
+                "a patch changes parts of rows and cannot replace the table: leave out mode "
+                "'overwrite' and output mode 'complete'"
             )
         if options.operation_column is not None:
             promise = "'clustered'='true'"

@@ -265,7 +265,7 @@ def _without_default(reader: TokenReader, item: Sequence[Token]) -> tuple[str, s
         stop += 1
     if stop == start + 1:
         raise errors.UnsupportedStatementError(
-            f"{excerpt(reader.source(item))}: DEFAULT is followed by a constant"
+            f"{excerpt(reader.source(item))}: write a constant or an expression after DEFAULT"
         )
     parts = [reader.source(part) for part in (item[:start], item[stop:]) if part]
     return " ".join(parts), reader.source(item[start + 1 : stop])

@@ -408,8 +408,8 @@ class Database:
             return None
         if str(stored_as_scd_type) != "1" or any(names is not None for names in tracked):
             raise errors.OptionError(
-                f"stored_as_scd_type is {stored_as_scd_type!r}; it is 1, or 2 with the history, "
-                "which the lists track_history_… are for"
+                f"stored_as_scd_type is {stored_as_scd_type!r}: pass 1 for the current rows, or 2 "
+                "for their history; the lists track_history_… need 2"
             )
         write_target = self._store.jobs.write_target(target)
         changelog = make_changelog(

@@ -211,8 +211,8 @@ def _present_column(statement: Merge, definition: TableDefinition) -> Column:
     column = next((column for column in columns if not column.nullable), None)
     if column is None:
         raise errors.UnsupportedStatementError(
-            f"MERGE INTO {statement.table}: all columns of the table may be NULL, so a row of it "
-            "cannot be told from none: declare one of them NOT NULL, or use INSERT and DELETE"
+            f"MERGE INTO {statement.table}: all columns of the table may be NULL, so a row of "
+            "NULLs looks like no match: declare a column NOT NULL, or use INSERT and DELETE"
         )
     return column
 

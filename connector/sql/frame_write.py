@@ -46,8 +46,8 @@ def write_frame(
     if mode_name in ("append", "overwrite"):
         if primary_key is not None:
             raise errors.OptionError(
-                f"mode {mode!r} writes to a table that is there, whose key is its own: leave out "
-                "primary_key"
+                f"mode {mode!r} writes to a table that exists and has its key already: leave "
+                "out primary_key"
             )
         with store.one_look():
             return _write(store, frame, name, overwrite=mode_name == "overwrite")

@@ -47,8 +47,8 @@ def read_generated(reader: TokenReader, item: Sequence[Token]) -> Computed | Non
         raise errors.UnsupportedStatementError(f"{excerpt(reader.source(item))}: {_IDENTITY}")
     if not is_always:
         raise errors.UnsupportedStatementError(
-            f"{excerpt(reader.source(item))}: a column is GENERATED ALWAYS AS (expression); one "
-            "whose value may be given has a DEFAULT"
+            f"{excerpt(reader.source(item))}: write GENERATED ALWAYS AS (expression); for a "
+            "column whose value may also be given, write DEFAULT"
         )
     expression = [token for part in clause.parenthesised() for token in part]
     rest = clause.rest()

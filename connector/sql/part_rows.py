@@ -173,9 +173,9 @@ class PartPlanner:
         key_type = frame.schema[name].dataType
         if not isinstance(key_type, _TEXTS):
             raise errors.SchemaMismatchError(
-                f"table {self._definition.name}: {target.name}: a key of type "
-                f"{key_type.simpleString()} in a variant, whose keys are text; one element of an "
-                "array cannot be changed alone: set the array, or cast the key to STRING"
+                f"table {self._definition.name}: {target.name}: the key is of type "
+                f"{key_type.simpleString()} and in a variant, whose keys are text: cast it to "
+                "STRING; for an element of an array, set the whole array"
             )
 
     def _value(self, frame: DataFrame, name: str, data_type: t.DataType, target: Target) -> Any:

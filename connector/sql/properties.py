@@ -60,9 +60,9 @@ def altered_property(properties: Mapping[str, str | None]) -> tuple[str, Any]:
     for name in properties:
         if name == "sets":
             raise errors.OptionError(
-                "the property 'sets' cannot be altered: elements that were added to an array are "
-                "stored at places, those of a set under themselves; copy the table with CREATE "
-                "TABLE … TBLPROPERTIES ('encoding' = 'document', 'sets' = …), and INSERT"
+                "the property 'sets' cannot be altered: arrays store their elements by position, "
+                "sets by value, and no row is rewritten; CREATE a TABLE … TBLPROPERTIES "
+                "('encoding' = 'document', 'sets' = …), and INSERT the rows into it"
             )
         if name not in _ALTERABLE:
             raise errors.OptionError(

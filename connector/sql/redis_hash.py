@@ -34,8 +34,8 @@ def read_hash_query(reader: TokenReader, columns: Sequence[Sequence[Token]]) -> 
     parts = pattern.split("*")
     if len(parts) != 2:
         raise errors.UnsupportedStatementError(
-            f"the pattern {pattern!r} has {len(parts) - 1} stars, and the first column has what "
-            f"one star stands for; write one: {_EXAMPLE}"
+            f"the pattern {pattern!r} has {len(parts) - 1} stars; write exactly one, whose text "
+            f"becomes the first column: {_EXAMPLE}"
         )
     if not columns:
         raise errors.UnsupportedStatementError(

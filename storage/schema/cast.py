@@ -173,7 +173,8 @@ def positions_by_name(
     if by_name:
         unknown = ", ".join(repr(source.field(position).name) for position in by_name.values())
         known = ", ".join(field.name for field in target)
-        raise SchemaMismatchError(f"unknown column {unknown}; the columns are {known}")
+        what = "columns" if len(by_name) > 1 else "column"
+        raise SchemaMismatchError(f"unknown {what} {unknown}; the columns are {known}")
     for field, found in zip(target, positions, strict=True):
         if found is None and not field.nullable:
             raise SchemaMismatchError(f"the NOT NULL column {field.name!r} is missing")

@@ -254,6 +254,7 @@ def test_creating_what_is_there_is_refused(shop: Store, folder: Path) -> None:
     file.write_text("{}")
 
     assert "TableExistsError" in run("load", shop.path, "orders", str(file), "--create").errors
+    assert "orders. With --create" in run("load", shop.path, "order", str(file)).errors
     wrong = [("--primary-key", "id"), ("--create", "--overwrite"), ("--delimiter", "::")]
     for words in wrong:
         assert "UsageError" in run("load", shop.path, "orders", str(file), *words).errors
