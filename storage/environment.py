@@ -46,6 +46,26 @@ class PartReader(Protocol):
         """
 
 
+class Arriving(Protocol):
+    """A file on its way to this machine: see `Environment.bring`. Safe between threads.
+
+    A wait raises FileNotFoundError if there is no such file, CorruptionError if its content is not
+    that of its hash, StorageFullError or FilesystemError if it cannot come.
+    """
+
+    def contents(self) -> NDArray[np.uint8]:
+        """Return a map of the file, in which only what was waited for may be read."""
+
+    def wait(self, start: int, stop: int) -> None:
+        """Wait until some bytes of the file are here, verified."""
+
+    def wait_for_all(self) -> None:
+        """Wait until the file is at its `local_path`, verified."""
+
+    def abandon(self) -> None:
+        """Take note that nobody will read it any more; callable in a garbage collection."""
+
+
 class Environment(Protocol):
     """The files, clocks and randomness that a store uses. Safe between threads.
 
@@ -87,10 +107,10 @@ class Environment(Protocol):
         FileNotFoundError if there is none; CorruptionError if its content is another one.
         """
 
-    def prefetch(self, files: Sequence[tuple[str, int, str]]) -> None:
-        """Copy segments, given as arguments of `hold`, to this machine at the same time.
+    def bring(self, name: str, size: int, digest: str) -> tuple[object, Arriving | None]:
+        """Return what `hold` does without waiting, and the segment on its way if it is not here.
 
-        Errors do not raise: the `hold` of the file will.
+        Several are brought at the same time.
         """
 
     def parts(self, name: str, size: int, digest: str) -> PartReader | None:
@@ -244,8 +264,9 @@ class LocalEnvironment:
     def hold(self, name: str, size: int, digest: str) -> None:
         """Do nothing: the file is at its `local_path`."""
 
-    def prefetch(self, files: Sequence[tuple[str, int, str]]) -> None:
-        """Do nothing: the files are here."""
+    def bring(self, name: str, size: int, digest: str) -> tuple[None, None]:
+        """Return nothing: the file is here."""
+        return None, None
 
     def parts(self, name: str, size: int, digest: str) -> None:
         """Return None: the file is here."""

@@ -59,6 +59,13 @@ class Location(str):
         """Whether it is a prefix in an object store rather than a local folder."""
         return _OBJECT_URI.fullmatch(self) is not None
 
+    @property
+    def endpoint(self) -> str:
+        """What the options say of the server, to tell locations of one name apart."""
+        return ":".join(
+            value for name, value in sorted(self.storage_options.items()) if "endpoint" in name
+        )
+
     def parts(self) -> tuple[str, str, str]:
         """Return the scheme, the bucket and the prefix in it, of an object store's location."""
         uri = _OBJECT_URI.fullmatch(self)

@@ -137,7 +137,6 @@ class Rewrite:
             if is_internal(definition) != internal or not segments:
                 continue
             resolution = Resolution(encoding_of(definition, self.vnode_count), self.time)
-            registry.prefetch(environment, (segment.record for segment in segments))
             files = [registry.open(environment, segment.record) for segment in segments]
             leaves = min(max(_LEAVES // len(files), _LEAST_LEAVES), _MOST_LEAVES)
             for bounds, is_bottom in self._ranges(resolution.encoding, group):

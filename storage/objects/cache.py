@@ -25,8 +25,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
+import numpy as np
 import xxhash
+from numpy.typing import NDArray
 
+from ..disk import Disk
 from ..errors import OptionError, RelstateError
 from .leases import Lease, disk_errors, leases_of
 
@@ -103,6 +106,31 @@ class Cache:
             self.make_room(size)
             self._store(path, content)
         return lease
+
+    def begin(self, path: str, size: int) -> PartialCopy | None:
+        """Return a copy that is to be made in parts; None if one is here or is made now.
+
+        The caller has a lease of it. FilesystemError, StorageFullError.
+        """
+        descriptor = self._leases.try_to_fill(path)
+        if descriptor is None:
+            return None
+        is_begun = False
+        try:
+            if _is_there(path, size):
+                return None
+            self.make_room(size)
+            copy = PartialCopy(path, size, lambda: self._leases.end_fill(descriptor, path))
+            is_begun = True
+            return copy
+        finally:
+            if not is_begun:
+                self._leases.end_fill(descriptor, path)
+
+    def map(self, path: str) -> NDArray[np.uint8]:
+        """Return a file of the cache as a read-only map. FilesystemError."""
+        with disk_errors(path):
+            return Disk().map(path)
 
     def _store(self, path: str, content: bytes) -> None:
         temporary = f"{path}.{os.getpid()}-{threading.get_ident()}.tmp"
@@ -184,6 +212,55 @@ class Cache:
         with suppress(RelstateError):
             return self._leases.remove_unused(path, _TEMPORARY.sub("", path))
         return False
+
+
+class PartialCopy:
+    """A copy that is made in parts, under another name until it is whole. Safe between threads.
+
+    ``temporary``: the path of the file, which has its size from the beginning.
+    """
+
+    def __init__(self, path: str, size: int, end: Callable[[], None]) -> None:
+        """``path``: of the whole copy; ``end``: is called after `keep` or `discard`."""
+        self.temporary = f"{path}.{os.getpid()}-{threading.get_ident()}.tmp"
+        self._path, self._end = path, end
+        self._lock = threading.Lock()
+        with disk_errors(path):
+            os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+            self._descriptor: int | None = os.open(
+                self.temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666
+            )
+            os.truncate(self._descriptor, size)
+
+    def write(self, position: int, content: bytes) -> None:
+        """Write a part, unless the copy was discarded. FilesystemError, StorageFullError."""
+        with self._lock, disk_errors(self._path):
+            left = memoryview(content)
+            while left and self._descriptor is not None:
+                written = os.pwrite(self._descriptor, left, position)
+                left, position = left[written:], position + written
+
+    def keep(self) -> None:
+        """Give the copy its name. FilesystemError."""
+        self._close()
+        try:
+            with disk_errors(self._path):
+                os.replace(self.temporary, self._path)
+        finally:
+            self._end()
+
+    def discard(self) -> None:
+        """Remove what was written."""
+        self._close()
+        with suppress(OSError):
+            os.unlink(self.temporary)
+        self._end()
+
+    def _close(self) -> None:
+        with self._lock:
+            if self._descriptor is not None:
+                os.close(self._descriptor)
+                self._descriptor = None
 
 
 def cache_of(options: Mapping[str, str]) -> Cache:

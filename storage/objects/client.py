@@ -1,12 +1,13 @@
 """The requests to a bucket: each method is one request, repeated until its answer is clear.
 
-obstore repeats a request after a refused connection or an answer of 5xx or 429, with growing,
-random pauses. What it gives up is repeated here a few times if repeating is harmless. It repeats no
-create-only put: it would report its own first success as an object that exists.
+Requests are repeated here, with growing, random pauses, and not by obstore, which would hide that a
+server throttles, and would report its own first success of a create-only put as an object that
+exists. Only the parts of a large upload are repeated by obstore.
 
-Promises: a create-only put that is not answered clearly is decided by reading the object back; the
-errors are relstate's own, name the object and contain no credentials; FileNotFoundError and
-FileExistsError are answers.
+Promises: a server that throttles is asked by fewer requests at once, and again until the time for
+repeating is over; a create-only put that is not answered clearly is decided by reading the object
+back; the errors are relstate's own, name the object and contain no credentials; FileNotFoundError
+and FileExistsError are answers.
 Does not know: what the objects mean.
 """
 
@@ -14,22 +15,27 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol, TypeAlias, TypeVar
 
 import obstore
 from obstore import exceptions
 
 from ..errors import FilesystemError, UnknownOutcomeError
 from ..location import Location
-from .connection import connect, connect_once, describe, repeats
+from .connection import Repeats, connect, describe, is_refusal, is_throttling, repeats
+from .requestlimit import ThrottledError, limit_of
 
 _T = TypeVar("_T")
-_ATTEMPTS = 4
+IsWanted: TypeAlias = Callable[[], bool]
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+# A larger object is put in parts of so many bytes, of which so many are under way at once.
+_PART_BYTES, _PARTS_AT_ONCE = 5 << 20, 4
+# How often obstore repeats a part.
+_PART_RETRIES = 2
 # After these a request has certainly not been carried out, and repeating it does not help.
 _REFUSALS = (
     exceptions.PermissionDeniedError,
@@ -38,6 +44,10 @@ _REFUSALS = (
     exceptions.NotSupportedError,
     exceptions.UnknownConfigurationKeyError,
 )
+
+
+def _always() -> bool:
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +65,7 @@ class Client(Protocol):
         """Return an object's content."""
 
     def get_range(
-        self, key: str, start: int, stop: int, *, repeats: bool = True
+        self, key: str, start: int, stop: int, is_wanted: IsWanted = _always
     ) -> tuple[bytes, int]:
         """Return bytes of an object, fewer if it ends before ``stop``, and its whole size."""
 
@@ -80,41 +90,42 @@ class ObjectClient:
 
     def __init__(self, location: Location) -> None:
         """``location``: in the bucket, with its options. OptionError."""
-        self._bucket: Any = connect(location)
+        options = location.storage_options
+        self._repeats = repeats(options)
+        self._bucket: Any = connect(location, Repeats(0, 0))
         self._location = location
-        self._repeats = repeats(location.storage_options)
         scheme, name, _ = location.parts()
         self._root = f"{scheme}://{name}"
-        self._options: Mapping[str, str] = location.storage_options
+        self._options: Mapping[str, str] = options
+        self._limit = limit_of(f"{location.endpoint} {self._root}")
 
     @cached_property
-    def _bucket_once(self) -> Any:
-        """A client that repeats nothing; a process that only reads has none."""
-        return connect_once(self._location)
+    def _bucket_of_parts(self) -> Any:
+        """A client that repeats the parts of an upload; a process that only reads has none."""
+        return connect(self._location, Repeats(_PART_RETRIES, self._repeats.seconds))
 
     def get(self, key: str) -> bytes:
         """Return an object's content. FileNotFoundError."""
-        return self._repeated("read", key, lambda: bytes(obstore.get(self._bucket, key).bytes()))
+        return self._repeated("read", key, lambda _: bytes(obstore.get(self._bucket, key).bytes()))
 
     def get_range(
-        self, key: str, start: int, stop: int, *, repeats: bool = True
+        self, key: str, start: int, stop: int, is_wanted: IsWanted = _always
     ) -> tuple[bytes, int]:
         """Return bytes of an object, fewer if it ends before ``stop``, and its whole size.
 
-        ``repeats``: whether a failed request is repeated. FileNotFoundError.
+        ``is_wanted``: whether a failed request is still to be repeated. FileNotFoundError.
         """
-        bucket = self._bucket if repeats else self._bucket_once
 
-        def read() -> tuple[bytes, int]:
-            result = obstore.get(bucket, key, options={"range": (start, stop)})
+        def read(_: int) -> tuple[bytes, int]:
+            result = obstore.get(self._bucket, key, options={"range": (start, stop)})
             return bytes(result.bytes()), result.meta["size"]
 
-        return self._repeated("read", key, read, _ATTEMPTS if repeats else 1)
+        return self._repeated("read", key, read, is_wanted=is_wanted)
 
     def head(self, key: str) -> ObjectStatus:
         """Return the status of an object. FileNotFoundError."""
 
-        def look() -> ObjectStatus:
+        def look(_: int) -> ObjectStatus:
             meta = obstore.head(self._bucket, key)
             return ObjectStatus(meta["size"], int(meta["last_modified"].timestamp() * 1_000_000))
 
@@ -123,7 +134,7 @@ class ObjectClient:
     def list(self, folder: str) -> list[str]:
         """Return the names in a folder, those of its folders too. Empty if there are none."""
 
-        def read() -> list[str]:
+        def read(_: int) -> list[str]:
             result = obstore.list_with_delimiter(self._bucket, folder or None)
             keys = [*result["common_prefixes"], *(item["path"] for item in result["objects"])]
             return [key.rstrip("/").rsplit("/", 1)[-1] for key in keys]
@@ -133,11 +144,24 @@ class ObjectClient:
     def delete(self, key: str) -> None:
         """Delete an object; a missing one is not an error."""
         with suppress(FileNotFoundError):
-            self._repeated("delete", key, lambda: obstore.delete(self._bucket, key))
+            self._repeated("delete", key, lambda _: obstore.delete(self._bucket, key))
 
     def put(self, key: str, data: bytes | memoryview) -> None:
         """Create or replace an object, in parts if it is large."""
-        self._repeated("write", key, lambda: obstore.put(self._bucket, key, data))
+        parts = -(-memoryview(data).nbytes // _PART_BYTES)
+        bucket = self._bucket if parts <= 1 else self._bucket_of_parts
+
+        def write(at_once: int) -> None:
+            obstore.put(
+                bucket,
+                key,
+                data,
+                use_multipart=parts > 1,
+                chunk_size=_PART_BYTES,
+                max_concurrency=at_once,
+            )
+
+        self._repeated("write", key, write, most=max(min(parts, _PARTS_AT_ONCE), 1))
 
     def put_new(self, key: str, data: bytes) -> None:
         """Create an object. FileExistsError if its key is taken.
@@ -146,28 +170,28 @@ class ObjectClient:
         """
         is_clear = True
         message = ""
-        deadline = time.monotonic() + self._repeats.seconds
-        for attempt in range(self._repeats.count + 1):
-            if attempt:
-                if time.monotonic() > deadline:
-                    break
-                _pause(attempt)
+        attempts = _Attempts(self._repeats)
+        while True:
             try:
-                obstore.put(self._bucket_once, key, data, mode="create", use_multipart=False)
+                with self._admitted():
+                    obstore.put(self._bucket, key, data, mode="create", use_multipart=False)
                 return
             except exceptions.AlreadyExistsError:
                 if is_clear:
                     raise FileExistsError(f"{self._root}/{key}") from None
+                is_throttled = False
             except (*_REFUSALS, FileNotFoundError) as error:
                 if not is_clear:
                     # An earlier attempt may still have created it.
                     raise self._unknown_outcome(key, message) from None
                 self._fail("write", key, error)
-            except exceptions.BaseError as error:
-                is_clear, message = False, describe(error, self._options)
+            except (exceptions.BaseError, ThrottledError) as error:
+                is_clear, message = False, self._describe(error)
+                is_throttled = isinstance(error, ThrottledError)
             if self._is_written(key, data, message):
                 return
-        raise self._unknown_outcome(key, message)
+            if not attempts.wait(is_throttled=is_throttled):
+                raise self._unknown_outcome(key, message)
 
     def _is_written(self, key: str, data: bytes, message: str) -> bool:
         """Return whether an object has this content after an unclear answer.
@@ -189,35 +213,79 @@ class ObjectClient:
         )
 
     def _repeated(
-        self, doing: str, key: str, request: Callable[[], _T], attempts: int = _ATTEMPTS
+        self,
+        doing: str,
+        key: str,
+        request: Callable[[int], _T],
+        *,
+        most: int = 1,
+        is_wanted: IsWanted = _always,
     ) -> _T:
-        """Return the answer of a request that is harmless to repeat.
+        """Return the answer of what is harmless to repeat.
 
-        No attempt begins after the time that the options give to repeating.
+        ``request``: takes how many requests it may have under way at once, at most ``most``.
         """
-        deadline = time.monotonic() + self._repeats.seconds
-        for attempt in range(attempts):
-            if attempt:
-                if time.monotonic() > deadline:
-                    break
-                _pause(attempt)
+        attempts = _Attempts(self._repeats)
+        while True:
             try:
-                return request()
+                with self._admitted(most) as at_once:
+                    return request(at_once)
             except FileNotFoundError:
                 raise FileNotFoundError(f"{self._root}/{key}") from None
             except _REFUSALS as error:
                 self._fail(doing, key, error)
+            except (exceptions.BaseError, ThrottledError) as error:
+                is_throttled = isinstance(error, ThrottledError)
+                if is_refusal(error) or not (
+                    is_wanted() and attempts.wait(is_throttled=is_throttled)
+                ):
+                    self._fail(doing, key, error)
+
+    @contextmanager
+    def _admitted(self, most: int = 1) -> Iterator[int]:
+        """Wait until requests may run; yield how many may at once, at most ``most``.
+
+        ThrottledError, with what the server said, if it asks for fewer.
+        """
+        with self._limit.admitted(most) as requests:
+            try:
+                yield requests
             except exceptions.BaseError as error:
-                failure = error
-        self._fail(doing, key, failure)
+                if is_throttling(error):
+                    raise ThrottledError(describe(error, self._options)) from None
+                raise
 
     def _fail(self, doing: str, key: str, error: BaseException) -> NoReturn:
         # Not chained: the text of obstore's errors may contain signatures.
         raise FilesystemError(
-            f"{self._root}/{key}: cannot {doing} it: {describe(error, self._options)}; check the "
+            f"{self._root}/{key}: cannot {doing} it: {self._describe(error)}; check the "
             "bucket, the network and the credentials"
         ) from None
 
+    def _describe(self, error: BaseException) -> str:
+        is_described = isinstance(error, ThrottledError)
+        return str(error) if is_described else describe(error, self._options)
 
-def _pause(attempt: int) -> None:
-    time.sleep(min(_FIRST_PAUSE * 2**attempt, _LONGEST_PAUSE) * random.uniform(0.5, 1))
+
+class _Attempts:
+    """The attempts of a request: the pauses between them, and when there are no more."""
+
+    def __init__(self, limits: Repeats) -> None:
+        self._limits = limits
+        self._deadline = time.monotonic() + limits.seconds
+        self._pauses = self._failures = 0
+
+    def wait(self, *, is_throttled: bool) -> bool:
+        """Wait before the next attempt; return False, at once, if there is to be none.
+
+        A server that throttles is asked again until the time for repeating is over.
+        """
+        self._failures += not is_throttled
+        if self._failures > self._limits.count or not self._limits.count:
+            return False
+        pause = min(_FIRST_PAUSE * 2**self._pauses, _LONGEST_PAUSE) * random.uniform(0.5, 1)
+        if time.monotonic() + pause > self._deadline:
+            return False
+        self._pauses += 1
+        time.sleep(pause)
+        return True

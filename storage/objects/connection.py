@@ -42,8 +42,12 @@ _CLIENT_OPTIONS = frozenset(
         "user_agent",
     }
 )
-_RETRIES, _RETRY_SECONDS = 6, 60
+_RETRIES, _RETRY_SECONDS = 10, 60
 _QUERY = re.compile(r"\?[^\s\"')]*")
+# How obstore reports an answer; S3 throttles by 503, others by 429 also.
+_THROTTLING = re.compile(r"status code: (?:429|503)\b")
+# What is an answer to the request itself. Not: timeouts, conflicts, conditions, throttling.
+_REFUSAL = re.compile(r"status code: 4(?!08|09|12|29)\d\d\b")
 # The buckets of the scheme memory, for as long as the process lives.
 _memory: dict[str, Any] = {}
 
@@ -56,20 +60,11 @@ class Repeats:
     seconds: int
 
 
-def connect(location: Location) -> Any:
+def connect(location: Location, limits: Repeats) -> Any:
     """Return obstore's client of the bucket that a location is in. OptionError.
 
-    It repeats a request that fails, as the options say.
+    ``limits``: how obstore repeats a request that fails.
     """
-    return _connect(location, repeats(location.storage_options))
-
-
-def connect_once(location: Location) -> Any:
-    """Return obstore's client of a location's bucket that repeats no request. OptionError."""
-    return _connect(location, Repeats(0, 0))
-
-
-def _connect(location: Location, limits: Repeats) -> Any:
     try:
         import obstore.store
     except ImportError:
@@ -127,6 +122,16 @@ def int_option(options: Mapping[str, str], name: str, default: int) -> int:
     if not re.fullmatch("[0-9]{1,18}", text):
         raise OptionError(f"storage option {name!r} is {text!r}: give a number")
     return int(text)
+
+
+def is_throttling(error: BaseException) -> bool:
+    """Return whether an error of obstore is the answer of a server that asks for less."""
+    return _THROTTLING.search(str(error)) is not None
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Return whether an error of obstore is an answer that a repeated request would get, too."""
+    return _REFUSAL.search(str(error)) is not None
 
 
 def describe(error: BaseException, options: Mapping[str, str]) -> str:

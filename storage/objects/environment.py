@@ -10,9 +10,9 @@ Does not know: what the files mean, except which folder has the segments.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from ..disk import Content, FolderVersion
 from ..environment import Clock, LocalEnvironment, SystemClock, check_clock
-from ..errors import CorruptionError, RelstateError
+from ..errors import CorruptionError
 from ..location import Location
 from ..paths import SEGMENTS
+from .arrivals import Arrival, Arrivals, Origin
 from .cache import Cache, cache_of
 from .client import Client, ObjectClient
 from .fetching import FetchesBehind, in_portions
@@ -69,13 +70,11 @@ class ObjectEnvironment:
         self.now = self._clock.now
         self.monotonic = self._clock.monotonic
         _, _, self._prefix = root.parts()
-        endpoint = ":".join(
-            value for name, value in sorted(root.storage_options.items()) if "endpoint" in name
-        )
-        key = xxhash.xxh3_64_hexdigest(f"{endpoint} {root}".encode("utf-8", "surrogatepass"))
+        key = xxhash.xxh3_64_hexdigest(f"{root.endpoint} {root}".encode("utf-8", "surrogatepass"))
         self._files = LocalEnvironment(f"{cache.folder}/{key}")
         self._has_folder = False
         self.behind = FetchesBehind()
+        self._arrivals = Arrivals(cache)
         # Segments that were written here and are not yet uploaded, and the sizes of those that are.
         self._pending: dict[str, Lease] = {}
         self._uploaded: dict[str, int] = {}
@@ -214,23 +213,19 @@ class ObjectEnvironment:
         return Parts(fetch, read_whole, digest)
 
     def _get_in_portions(self, key: str) -> bytes:
-        return in_portions(partial(self._client.get_range, key, repeats=False))
+        return in_portions(partial(self._client.get_range, key, is_wanted=_is_running))
 
-    def prefetch(self, files: Sequence[tuple[str, int, str]]) -> None:
-        """Fetch segments at the same time, as many as half of the cache has room for."""
-        room, chosen = self._cache.capacity // 2, []
-        for file in files:
-            room -= file[1]
-            if room < 0:
-                break
-            chosen.append(file)
-
-        def fetch(file: tuple[str, int, str]) -> None:
-            with suppress(RelstateError, FileNotFoundError):
-                self.hold(*file)
-
-        if len(chosen) > 1:
-            _map_at_once(fetch, chosen, _TRANSFERS_AT_ONCE)
+    def bring(self, name: str, size: int, digest: str) -> tuple[Lease, Arrival | None]:
+        """Return a lease of a segment's copy, and the segment on its way if it is not here."""
+        path = self.local_path(name)
+        lease = self._cache.lease(path, size)
+        if lease is not None:
+            return lease, None
+        self._make_folder()
+        fetch = partial(self._client.get_range, self._key(name))
+        origin = Origin(self.location(name), path, size, digest, fetch)
+        lease = self._cache.lease_name(path)
+        return lease, self._arrivals.start(origin, lease)
 
     def drop_copy(self, name: str) -> bool:
         """Remove the copy of a segment unless the bucket does not have it yet."""
@@ -309,6 +304,11 @@ class ObjectEnvironment:
     def random_id(self) -> str:
         """Return 16 random bytes as 32 hexadecimal digits."""
         return self._files.random_id()
+
+
+def _is_running() -> bool:
+    """Return whether the process has not begun to end."""
+    return threading.main_thread().is_alive()
 
 
 _Item = TypeVar("_Item")

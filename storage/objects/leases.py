@@ -110,17 +110,40 @@ class Leases:
     @contextmanager
     def filling(self, path: str) -> Iterator[None]:
         """Exclude other threads and processes that make the same file. FilesystemError."""
-        offset = self._offset(path) + 1
+        descriptor = self._begin_fill()
+        try:
+            self._lock_fill(descriptor, path, waits=True)
+            yield
+        finally:
+            self.end_fill(descriptor, path)
+
+    def try_to_fill(self, path: str) -> int | None:
+        """Do what `filling` does without waiting; return what `end_fill` takes, None if one is
+        made now. FilesystemError.
+        """
+        descriptor = self._begin_fill()
+        is_locked = False
+        try:
+            is_locked = self._lock_fill(descriptor, path, waits=False)
+        finally:
+            if not is_locked:
+                self.end_fill(descriptor, path)
+        return descriptor if is_locked else None
+
+    def end_fill(self, descriptor: int, path: str) -> None:
+        """Let others make a file again. Any thread may call it."""
+        with _exclusive():
+            self._end_fill(descriptor, self._offset(path) + 1)
+
+    def _begin_fill(self) -> int:
         with _exclusive(), disk_errors(self._path):
             descriptor = self._new_descriptor()
             self._fills.add(descriptor)
-        try:
-            with disk_errors(self._path):
-                _lock(descriptor, fcntl.F_WRLCK, offset, waits=True)
-            yield
-        finally:
-            with _exclusive():
-                self._end_fill(descriptor, offset)
+        return descriptor
+
+    def _lock_fill(self, descriptor: int, path: str, *, waits: bool) -> bool:
+        with disk_errors(self._path):
+            return _lock(descriptor, fcntl.F_WRLCK, self._offset(path) + 1, waits=waits)
 
     def _end_fill(self, descriptor: int, offset: int) -> None:
         if descriptor in self._fills:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -33,6 +33,8 @@ BRANCH_PAGE, LEAF_PAGE = 0x01, 0x02
 PAGE_KINDS = 0x0F
 BIG_DATA = 0x01
 NO_PAGE = 0xFFFFFFFFFFFFFFFF
+# Two meta pages of 4 KiB, which all segments have.
+META_BYTES = 8192
 META = struct.Struct("<IIQQ" + "IHHQQQQQ" * 2 + "QQ")
 
 
@@ -46,12 +48,16 @@ class Pages:
     ``entry_count``: how many entries they have.
     """
 
-    def __init__(self, buffer: Buffer) -> None:
-        """Walk the tree in ``buffer``.
+    def __init__(
+        self, buffer: Buffer, wait: Callable[[int, int], None] = lambda _start, _stop: None
+    ) -> None:
+        """Walk the tree in ``buffer``; ``wait``: waits until it has bytes that are to be read.
 
         LayoutError if it is not an LMDB 0.9 data file, another ValueError or IndexError if it is
         a damaged one.
         """
+        self._wait = wait
+        wait(0, META_BYTES)
         tree = tree_of(buffer)
         self._page_size = tree.page_size
         self._buffer = buffer
@@ -122,6 +128,8 @@ class Pages:
         starts = pages * self._page_size
         if len(starts) and int(starts.max()) + self._page_size > len(self._buffer):
             raise ValueError("a page number points beyond the end of the file")
+        if len(starts):
+            self._wait(int(starts.min()), int(starts.max()) + self._page_size)
         flags = load(self._buffer, starts + 10, "<u2").astype(np.int64)
         if ((flags & PAGE_KINDS) != kind).any():
             raise ValueError(f"a page of the tree is not of kind {kind:#x}")
@@ -185,6 +193,7 @@ class Pages:
             if int(overflow.max()) >= len(self._buffer) // self._page_size:
                 raise ValueError("a value begins beyond the end of the file")
             value_starts[big] = overflow.astype(np.int64) * self._page_size + PAGE_HEADER
+            self._wait(int(value_starts[big].min()), int((value_starts + value_lengths)[big].max()))
         if len(nodes) and int((value_starts + value_lengths).max()) > len(self._buffer):
             raise ValueError("a value ends beyond the end of the file")
         return Block(
@@ -193,12 +202,26 @@ class Pages:
 
     def _leaf_of(self, key: bytes) -> int:
         """Return the index of the leaf page that holds ``key`` or would hold it."""
-        return max(bisect_right(self._leaves, key, key=self._first_key) - 1, 0)
+        return max(bisect_right(range(len(self._leaves)), key, key=self._least_key) - 1, 0)
 
-    def _first_key(self, page: int) -> bytes:
-        # Not with numpy: a search calls this for some pages, one by one.
-        view, start = self._buffer.data, int(page) * self._page_size
-        node = start + int.from_bytes(view[start + 16 : start + 18], "little")
+    def _least_key(self, leaf: int) -> bytes:
+        """Return what bounds the keys of a leaf page from below, and those before it from above.
+
+        It is in the branch page above, except for the first leaf of one: there are few branch
+        pages, and they arrive first.
+        """
+        if self._branches is not None:
+            key = self._key(int(self._branches[leaf]))
+            if key or not leaf:
+                return key
+        start = int(self._leaves[leaf]) * self._page_size
+        self._wait(start, start + self._page_size)
+        pointer = self._buffer.data[start + PAGE_HEADER : start + PAGE_HEADER + 2]
+        return self._key(start + int.from_bytes(pointer, "little"))
+
+    def _key(self, node: int) -> bytes:
+        # Not with numpy: a search calls this for some nodes, one by one.
+        view = self._buffer.data
         size = int.from_bytes(view[node + 6 : node + 8], "little")
         return bytes(view[node + NODE_HEADER : node + NODE_HEADER + size])
 

@@ -16,6 +16,7 @@ from .page import (
     BIG_DATA,
     BRANCH_PAGE,
     LEAF_PAGE,
+    META_BYTES,
     NO_PAGE,
     NODE_HEADER,
     PAGE_HEADER,
@@ -24,8 +25,6 @@ from .page import (
 )
 
 _POINTER, _WORD = struct.Struct("<H"), struct.Struct("<Q")
-# Enough for two meta pages of 4 KiB, which all segments have.
-_META_BYTES = 8192
 
 Read = Callable[[int, int], bytes]
 """Takes a start and an end of a file; returns its bytes, fewer if it ends before."""
@@ -33,7 +32,7 @@ Read = Callable[[int, int], bytes]
 
 def find(read: Read, key: bytes) -> bytes | None:
     """Return the value of a key; None if there is none."""
-    tree = tree_of(np.frombuffer(read(0, _META_BYTES), np.uint8))
+    tree = tree_of(np.frombuffer(read(0, META_BYTES), np.uint8))
     if tree.root == NO_PAGE:
         return None
     page, page_size = tree.root, tree.page_size

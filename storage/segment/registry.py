@@ -1,9 +1,10 @@
 """The segments that a process has open.
 
 Promises: each file is open once per process, however many read it (LMDB refuses a second opening);
-a file's size is checked at every opening, and its hash before the first read and again if the file
-has changed; descriptors stay within a share of those of the process, however many segments are
-read. A segment stays open while anyone holds a reference to it.
+opening waits for no server: a file that is not on this machine is read as it arrives; a file's size
+is checked at every opening, and its hash before the first read and again if the file has changed;
+descriptors stay within a share of those of the process, however many segments are read. A segment
+stays open while anyone holds a reference to it.
 Does not know: who reads a segment.
 """
 
@@ -19,7 +20,7 @@ import xxhash
 
 from ..codec.ragged import Buffer
 from ..disk import descriptor_limit
-from ..environment import Environment, after_fork
+from ..environment import Arriving, Environment, after_fork
 from ..errors import CorruptionError, SegmentMissingError
 from ..log.segment_record import SegmentRecord
 from ..paths import segment_path
@@ -66,15 +67,12 @@ class SegmentRegistry:
 
     def _held(self, environment: Environment, record: SegmentRecord, verify: str) -> SegmentFile:
         path = environment.local_path(segment_path(record.name))
-        known = self._open.get(path)
-        # Without the lock: it may wait for a server.
-        lease = _hold(environment, record) if known is None or known.is_damaged else None
         with self._lock:
             segment = known = self._open.get(path)
             if segment is None or segment.is_damaged:
                 self._forget_hash(segment, record)
-                segment = _open_file(environment, record, path, self._share, lease)
-            if verify == "hash":
+                segment = _open_file(environment, record, path, self._share)
+            if verify == "hash" and not segment.is_verified:
                 self._check_once(segment, record)
             if segment is not known:
                 self._open[path] = segment
@@ -83,15 +81,6 @@ class SegmentRegistry:
             while len(self._recent) > self._capacity:
                 self._recent.popitem(last=False)
             return segment
-
-    def prefetch(self, environment: Environment, records: Iterable[SegmentRecord]) -> None:
-        """Copy segments that are about to be read to this machine, at the same time."""
-        missing = [
-            (path, record.size, record.hash)
-            for record in records
-            if environment.local_path(path := segment_path(record.name)) not in self._open
-        ]
-        environment.prefetch(missing)
 
     def close(self, folder: str) -> None:
         """Release the segments kept open under ``folder``; those in use close when released."""
@@ -132,16 +121,39 @@ class SegmentRegistry:
 
 
 def _open_file(
-    environment: Environment,
-    record: SegmentRecord,
-    path: str,
-    share: DescriptorShare,
-    lease: object,
+    environment: Environment, record: SegmentRecord, path: str, share: DescriptorShare
 ) -> SegmentFile:
+    name = segment_path(record.name)
+    lease, arriving = environment.bring(name, record.size, record.hash)
+    if arriving is not None:
+        source = _ArrivingFile(arriving, environment.location(name))
+        return SegmentFile(path, source, share, lease=lease)
     with _missing_file_error(path):
         # Read before the file is mapped: the hash of a file that changes between is verified again.
-        identity = environment.identity(segment_path(record.name))
+        identity = environment.identity(name)
     return SegmentFile(path, _sized(environment, record, path), share, identity, lease)
+
+
+class _ArrivingFile:
+    """A segment on its way, whose absence is a SegmentMissingError."""
+
+    def __init__(self, arriving: Arriving, location: str) -> None:
+        self._arriving, self._location = arriving, location
+
+    def contents(self) -> Buffer:
+        with _missing_file_error(self._location):
+            return self._arriving.contents()
+
+    def wait(self, start: int, stop: int) -> None:
+        with _missing_file_error(self._location):
+            self._arriving.wait(start, stop)
+
+    def wait_for_all(self) -> None:
+        with _missing_file_error(self._location):
+            self._arriving.wait_for_all()
+
+    def abandon(self) -> None:
+        self._arriving.abandon()
 
 
 def _hold(environment: Environment, record: SegmentRecord) -> object:

@@ -23,7 +23,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..codec.ragged import Buffer, Bytes, Positions
-from ..errors import CorruptionError, FilesystemError
+from ..environment import Arriving
+from ..errors import CorruptionError, FilesystemError, RelstateError
 from .block import Block
 from .key import successor
 from .keyfilter import KeyFilter, SpanFilter, hashes_in
@@ -92,26 +93,29 @@ class SegmentFile:
 
     Safe between threads and after ``fork``: the file is immutable, its maps are inherited.
 
-    ``is_damaged``: a read has met damage; the file must be opened again to be read.
+    ``is_damaged``: a read has met damage, or the file did not arrive; it must be opened again to be
+    read. ``is_verified``: its hash is verified as it arrives.
     """
 
     def __init__(
         self,
         path: str,
-        contents: Buffer,
+        contents: Buffer | Arriving,
         share: DescriptorShare,
         identity: tuple[int, ...] = (),
         lease: object = None,
     ) -> None:
-        """``contents``: the map of the file at ``path``; ``share``: descriptors for LMDB;
-        ``identity``: that of the file, see `Environment.identity`; ``lease``: keeps the file
-        there, see `Environment.hold`.
+        """``contents``: the map of the file at ``path``, or the file on its way there, with the
+        errors of which reads fail; ``share``: descriptors for LMDB; ``identity``: that of the file,
+        see `Environment.identity`; ``lease``: keeps the file there, see `Environment.hold`.
         """
         self.path = path
         self.identity = identity
         self._lease = lease
         self.is_damaged = False
-        self.contents = contents
+        self._arriving = None if isinstance(contents, np.ndarray) else contents
+        self._contents = contents if isinstance(contents, np.ndarray) else None
+        self.is_verified = self._arriving is not None
         self._share = share
         self._took_share = False
         self._lock = threading.Lock()
@@ -126,6 +130,27 @@ class SegmentFile:
     def __del__(self) -> None:
         if self._took_share:
             self._share.give_back()
+        if self._arriving is not None:
+            self._arriving.abandon()
+
+    @property
+    def contents(self) -> Buffer:
+        """The map of the file, once all of it is here. Errors as of `Arriving`."""
+        contents = self._contents
+        if contents is None or self._arriving is not None:
+            contents = self._arrived()
+        return contents
+
+    def _arrived(self) -> Buffer:
+        """Wait for the whole file."""
+        arriving = self._arriving
+        if arriving is not None:
+            with self._reporting_damage():
+                arriving.wait_for_all()
+                self._contents = arriving.contents()
+            self._arriving = None
+        assert self._contents is not None
+        return self._contents
 
     def renew_lock(self) -> None:
         """Replace the lock, which another thread may have held when this process forked."""
@@ -266,12 +291,16 @@ class SegmentFile:
         except (ValueError, IndexError) as error:
             self.is_damaged = True
             raise CorruptionError(f"{self.path}: a page is damaged: {error}") from error
-        except CorruptionError:
-            self.is_damaged = True
+        except RelstateError as error:
+            # A file that did not arrive must be opened again, too.
+            if isinstance(error, CorruptionError) or self._arriving is not None:
+                self.is_damaged = True
             raise
 
     def _opened(self) -> lmdb.Transaction | None:
         """Return LMDB's transaction on the file; None if reads have to use pages."""
+        if self._arriving is not None:
+            self._arrived()
         with self._lock:
             if self._transaction is None and self._may_open:
                 self._took_share = self._share.take()
@@ -295,11 +324,21 @@ class SegmentFile:
             return None
 
     def _paged(self) -> Pages | None:
-        """Return the file's pages; None if this code does not know their layout."""
+        """Return the file's pages, all here; None if this code does not know their layout."""
+        if self._arriving is not None:
+            self._arrived()
+        return self._arriving_pages()
+
+    def _arriving_pages(self) -> Pages | None:
+        """Return the file's pages, which wait for what they read; None as of `_paged`."""
         if self._pages is None and self._has_known_layout:
+            arriving = self._arriving
             try:
                 with self._reporting_damage():
-                    self._pages = Pages(self.contents)
+                    if arriving is None:
+                        self._pages = Pages(self.contents)
+                    else:
+                        self._pages = Pages(arriving.contents(), arriving.wait)
             except LayoutError:
                 self._has_known_layout = False
         return self._pages
@@ -312,9 +351,10 @@ class SegmentFile:
         """Yield the entries with ``low <= key < high`` (None: unbounded), rows ascending.
 
         A block holds at most ``leaves`` leaf pages; with ``descending`` blocks come from the end.
-        CorruptionError, naming the file, if a page is damaged.
+        Of a file that arrives, a block waits for its own pages. CorruptionError, naming the file,
+        if a page is damaged.
         """
-        pages = self._paged()
+        pages = self._arriving_pages()
         if pages is None:
             yield from self._cursor_blocks(low, high, descending)
             return

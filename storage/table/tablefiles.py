@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress, groupby, pairwise
 from operator import itemgetter
 from typing import TypeAlias, TypeVar
@@ -51,11 +51,13 @@ Span: TypeAlias = tuple[bytes, bytes]
 class Run:
     """Files with rows of a table, none of which overlaps another, in the order of their keys.
 
-    ``key_span``: that of the primary keys.
+    ``key_span``: that of the primary keys. ``explain``: returns a better error of a file that turns
+    out to be missing while it arrives.
     """
 
     files: tuple[tuple[SegmentFile, Span], ...]
     key_span: KeySpan
+    explain: Callable[[SegmentMissingError], SegmentMissingError] | None = None
 
     @property
     def span(self) -> Span:
@@ -64,6 +66,10 @@ class Run:
 
     def source(self, bounds: Bounds, leaves: int, descending: bool) -> Iterator[Block]:
         """Yield the entries within bounds; see `scan.Source`."""
+        blocks = self._blocks(bounds, leaves, descending)
+        return blocks if self.explain is None else _explained(blocks, self.explain)
+
+    def _blocks(self, bounds: Bounds, leaves: int, descending: bool) -> Iterator[Block]:
         low, high = bounds
         inside = [
             file
@@ -93,13 +99,14 @@ class Run:
 
         def read(_bounds: Bounds, leaves: int, descending: bool) -> Iterator[Block]:
             assert not descending
-            return join_small(
+            blocks = join_small(
                 block
                 for file, span in self.files
                 for block in _rows_of(
                     file, file.blocks_in_ranges(_within(ranges, lows, highs, span), leaves)
                 )
             )
+            return blocks if self.explain is None else _explained(blocks, self.explain)
 
         return read
 
@@ -109,6 +116,15 @@ class Run:
         return sum(
             file.bytes_in_ranges(_within(ranges, lows, highs, span)) for file, span in self.files
         )
+
+
+def _explained(
+    blocks: Iterable[Block], explain: Callable[[SegmentMissingError], SegmentMissingError]
+) -> Iterator[Block]:
+    try:
+        yield from blocks
+    except SegmentMissingError as error:
+        raise explain(error) from None
 
 
 def _ends_of(ranges: Sequence[Bounds]) -> tuple[Bytes, Bytes]:
@@ -197,16 +213,13 @@ class TableFiles:
         return None if files is None or any(file.is_damaged for file in files) else files
 
     def _open(self, segments: Sequence[SequencedSegment]) -> tuple[SegmentFile, ...]:
-        registry.prefetch(self._environment, (segment.record for segment in segments))
         try:
             return tuple(
                 registry.open(self._environment, segment.record, self._verify)
                 for segment in segments
             )
         except SegmentMissingError as error:
-            if self._epoch is None:
-                raise
-            raise missing_segment_error(self._environment, self._epoch, error) from None
+            raise self._explain(error) from None
 
     def close(self) -> None:
         """Release the files; the next use opens them again. For a read that has met damage."""
@@ -215,7 +228,20 @@ class TableFiles:
     @property
     def runs(self) -> tuple[Run, ...]:
         """The files as sorted runs, the newest first."""
-        return sorted_runs(self.segments, self.opened, self._encoding.table_id)
+        return self._sorted_runs(self.segments, self.opened)
+
+    def _sorted_runs(
+        self, segments: Sequence[SequencedSegment], files: Sequence[SegmentFile]
+    ) -> tuple[Run, ...]:
+        runs = sorted_runs(segments, files, self._encoding.table_id)
+        if self._epoch is None or not self._environment.is_remote:
+            return runs
+        return tuple(replace(run, explain=self._explain) for run in runs)
+
+    def _explain(self, error: SegmentMissingError) -> SegmentMissingError:
+        if self._epoch is None:
+            return error
+        return missing_segment_error(self._environment, self._epoch, error)
 
     def runs_of(self, ranges: Sequence[Bounds]) -> tuple[Run, ...]:
         """Return as sorted runs the files that may hold rows of some ranges, the newest first.
@@ -223,7 +249,7 @@ class TableFiles:
         Others are not opened. ``ranges``: of full keys.
         """
         keys = PrimaryKeyRanges.of(ranges, self._encoding.prefix.size)
-        return sorted_runs(*self._opened_if(keys.may_meet), self._encoding.table_id)
+        return self._sorted_runs(*self._opened_if(keys.may_meet))
 
     def of_keys(self, full_keys: Bytes) -> tuple[tuple[SegmentFile, Span], ...]:
         """Return what `with_spans` does of the files that may hold some keys; others stay closed.

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import formatdate
@@ -28,7 +28,7 @@ import pytest
 from relstate.storage.environment import Clock
 from relstate.storage.location import Location
 from relstate.storage.objects.cache import Cache
-from relstate.storage.objects.client import ObjectClient, ObjectStatus
+from relstate.storage.objects.client import IsWanted, ObjectClient, ObjectStatus
 from relstate.storage.objects.environment import ObjectEnvironment
 
 SECRET = "s3cr3t-of-the-tests"
@@ -47,10 +47,10 @@ class CountingClient(ObjectClient):
         return super().get(key)
 
     def get_range(
-        self, key: str, start: int, stop: int, *, repeats: bool = True
+        self, key: str, start: int, stop: int, is_wanted: IsWanted = lambda: True
     ) -> tuple[bytes, int]:
         self.requests.append(("get_range", key))
-        content, size = super().get_range(key, start, stop, repeats=repeats)
+        content, size = super().get_range(key, start, stop, is_wanted)
         self.range_bytes += len(content)
         return content, size
 
@@ -261,8 +261,13 @@ def s3_options(endpoint: str, cache: Path, **options: str) -> dict[str, str]:
     }
 
 
+TROUBLES = ("drop", "lose", "twice", "delay", "cut", "500", "503", "429", "412", "late500")
+
+
 @contextmanager
-def unreliable_proxy(endpoint: str, seed: int, share: float) -> Iterator[str]:
+def unreliable_proxy(
+    endpoint: str, seed: int, share: float, troubles: Sequence[str] = TROUBLES
+) -> Iterator[str]:
     """Run a proxy before a server; yield its endpoint.
 
     Of so large a share of the requests it draws one to be answered by an error before or after it
@@ -306,9 +311,7 @@ def unreliable_proxy(endpoint: str, seed: int, share: float) -> Iterator[str]:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             trouble = "none"
             if draw.random() < share:
-                trouble = draw.choice(
-                    ["drop", "lose", "twice", "delay", "cut", "500", "503", "429", "412", "late500"]
-                )
+                trouble = draw.choice(troubles)
             if trouble == "drop":
                 self.close_connection = True
                 return

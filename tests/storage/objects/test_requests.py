@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -274,14 +275,14 @@ class Slow(CountedStore):
 
     def __init__(self, uri: str, cache: Path) -> None:
         super().__init__(uri, cache)
-        barrier, get = threading.Barrier(3), self.client.get
+        barrier, get_range = threading.Barrier(3), self.client.get_range
 
-        def wait(key: str) -> bytes:
+        def wait(key: str, *arguments: Any) -> tuple[bytes, int]:
             if "/segments/" in key:
                 barrier.wait(30)
-            return get(key)
+            return get_range(key, *arguments)
 
-        self.client.get = wait  # type: ignore[method-assign]
+        self.client.get_range = wait  # type: ignore[method-assign]
 
 
 def test_cold_segments_are_fetched_at_the_same_time(tmp_path: Path) -> None:

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from relstate.storage import Store
+from relstate.storage import Location, Store
 from relstate.storage.errors import (
     ConflictError,
     FilesystemError,
     StorageError,
     UnknownOutcomeError,
 )
+from relstate.storage.objects.requestlimit import MOST_REQUESTS, limit_of
 from support.object_stores import BucketServer, bucket_server, unreliable_proxy
 from support.stores import contents, upsert
 
@@ -98,6 +99,27 @@ def test_lost_answers_lose_and_double_nothing(
     assert store.check().problems == ()
     writes = [entry for entry in store.history() if entry.operation == "write"]
     assert len(committed) <= len(writes) <= len(committed) + len(doubtful)
+
+
+def test_throttling_slows_down_and_fails_nothing(server: BucketServer, tmp_path: Path) -> None:
+    """Neither commits nor cold reads, although no other failure is repeated; fewer requests are
+    made at once.
+    """
+    path = server.uri("throttled")
+    with Store.create(path, storage_options=server.options(tmp_path / "sound")) as store:
+        store.create_table("t", "id BIGINT, v STRING", primary_key=["id"])
+    with unreliable_proxy(server.endpoint, 1, 0.25, ("503", "429")) as proxy:
+        options = server.options(tmp_path / "writer", proxy, max_retries="1")
+        with Store.open(path, storage_options=options) as store:
+            for number in range(4):
+                upsert(store, "t", [(number, str(number))])
+        options |= {"cache_folder": str(tmp_path / "reader")}
+        with Store.open(path, storage_options=options) as reader:
+            assert len(contents(reader, "t")) == 4
+            location = reader.environment.location("")
+    assert isinstance(location, Location)
+    scheme, bucket, _ = location.parts()
+    assert 1 <= limit_of(f"{location.endpoint} {scheme}://{bucket}").limit < MOST_REQUESTS
 
 
 def test_a_refused_request_fails_at_once(tmp_path: Path) -> None:

@@ -1,0 +1,316 @@
+"""Segments that are read while they arrive."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from relstate.storage import Store
+from relstate.storage.errors import (
+    CorruptionError,
+    FilesystemError,
+    SegmentMissingError,
+)
+from relstate.storage.objects import arrivals
+from relstate.storage.paths import segment_path
+from relstate.storage.segment.registry import registry
+from support.clock import ManualClock
+from support.object_stores import CountedStore, DatedStore
+
+ROWS = 8000
+_SECONDS = 20.0
+
+
+def value_of(key: int) -> str:
+    """Return the value of a row: hardly compressible, and of some rows larger than a page."""
+    return random.Random(key).randbytes(2500 if key % 50 == 0 else 600).hex()
+
+
+@pytest.fixture(scope="module")
+def uri() -> str:
+    """Return the address of a store with a segment of some blocks."""
+    return f"memory://{uuid.uuid4().hex}/shop"
+
+
+@pytest.fixture(scope="module")
+def written(uri: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the name of the segment, written by another machine."""
+    store = Store.create(
+        "", shards=4, environment=CountedStore(uri, tmp_path_factory.mktemp("writer"))
+    )
+    store.create_table("t", "id BIGINT, v STRING", primary_key=["id"])
+    store.write("t", pa.table({"id": range(ROWS), "v": [value_of(key) for key in range(ROWS)]}))
+    (name,) = store.state.segments
+    assert store.state.segments[name].record.size > 32 * (256 << 10)
+    return segment_path(name)
+
+
+@pytest.fixture(autouse=True)
+def portions_of_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each portion have one block."""
+    monkeypatch.setattr(arrivals, "_PORTION_BYTES", 200 << 10)
+
+
+class Watched(CountedStore):
+    """A machine with an empty cache, on which ``on_range`` sees each range of the segment."""
+
+    def __init__(self, uri: str, cache: Path, on_range: Callable[[int], None]) -> None:
+        super().__init__(uri, cache)
+        get_range = self.client.get_range
+
+        def watched(key: str, start: int, *arguments: Any) -> tuple[bytes, int]:
+            if "/segments/" in key:
+                on_range(start)
+            return get_range(key, start, *arguments)
+
+        self.client.get_range = watched  # type: ignore[method-assign]
+
+
+def keys_of(batches: Iterable[pa.RecordBatch]) -> list[int]:
+    """Return the keys of some rows, after comparing their values with what was written."""
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    assert all(row["v"] == value_of(row["id"]) for row in rows)
+    return [row["id"] for row in rows]
+
+
+def rows_of(store: Store) -> list[int]:
+    """Return the keys of a scan."""
+    return keys_of(store.table("t").scan())
+
+
+def _descending(store: Store) -> list[int]:
+    return keys_of(store.table("t")._reader().scan_in_order(descending=True))[::-1]
+
+
+def _ordered(store: Store) -> list[int]:
+    return keys_of(store.table("t").scan(ordered=True))
+
+
+def _last_vnodes(store: Store) -> list[int]:
+    """Return the keys of a scan of the last vnodes, as a task reads them, then of the others."""
+    reader = store.table("t")._reader()
+    count = store.settings.vnode_count
+    parts = [range(count * 3 // 4, count), range(count * 3 // 4)]
+    return sorted(key for vnodes in parts for key in keys_of(reader.scan(vnodes=[vnodes])))
+
+
+def _by_key(store: Store) -> list[int]:
+    assert keys_of(store.table("t").scan(where="id = 4711")) == [4711]
+    return sorted(rows_of(store))
+
+
+def copies(cache: Path) -> list[str]:
+    """Return the names of the files in a cache's folders of segments."""
+    return sorted(path.name for path in cache.glob("*/segments/*"))
+
+
+def fetching() -> list[threading.Thread]:
+    """Return the threads that fetch."""
+    return [thread for thread in threading.enumerate() if thread.name == "relstate-fetch"]
+
+
+def wait_for_threads() -> None:
+    """Wait until no thread fetches."""
+    for thread in fetching():
+        thread.join(_SECONDS)
+    assert not fetching()
+
+
+def test_rows_are_read_before_the_rest_has_come(uri: str, written: str, tmp_path: Path) -> None:
+    """They wait for the blocks that have them, and the blocks that come last are read last."""
+    gate, seen = threading.Event(), []
+    environment = Watched(uri, tmp_path, lambda start: hold_back(start))
+    size = environment.client.head(f"shop/{written}").size
+
+    def hold_back(start: int) -> None:
+        seen.append(start)
+        # Not the last portion, which has the upper pages of the tree.
+        if size * 0.6 < start < size * 0.9:
+            assert gate.wait(_SECONDS)
+
+    with Store.open("", environment=environment) as store:
+        batches = iter(store.table("t").scan())
+        first = next(batches)
+        assert not gate.is_set()
+        assert [name for name in copies(tmp_path) if not name.endswith(".tmp")] == []
+        gate.set()
+        assert sorted(keys_of([first, *batches])) == list(range(ROWS))
+        wait_for_threads()
+        assert copies(tmp_path) == [Path(written).name]
+        assert len(seen) == len(set(seen))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_order_of_arrival_changes_nothing(
+    uri: str, written: str, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a scan, of a part of it, from its end, or of single rows."""
+    draw = random.Random(seed)
+    add = arrivals.Arrivals._add
+    monkeypatch.setattr(
+        arrivals.Arrivals, "_add", lambda self, steps: add(self, draw.sample(steps, len(steps)))
+    )
+    for scan in (_descending, _ordered, _last_vnodes, _by_key):
+        environment = CountedStore(uri, tmp_path / scan.__name__)
+        with Store.open("", environment=environment) as store:
+            assert scan(store) == list(range(ROWS))
+            assert store.table("t").get(7) is not None
+    wait_for_threads()
+
+
+@pytest.mark.parametrize("failing", [0, 1, 5])
+def test_what_fails_is_the_error_of_the_reader(
+    uri: str, written: str, tmp_path: Path, failing: int
+) -> None:
+    """Of the first portion or of another; the next read fetches the segment again."""
+    for error, expected in (
+        (FilesystemError("no answer"), FilesystemError),
+        (FileNotFoundError("gone"), SegmentMissingError),
+        (ValueError("damaged"), CorruptionError),
+    ):
+        cache = tmp_path / expected.__name__
+        seen: list[int] = []
+
+        def fail(start: int, seen: list[int] = seen, error: Exception = error) -> None:
+            seen.append(start)
+            if len(seen) == failing + 1:
+                raise error
+
+        with Store.open("", environment=Watched(uri, cache, fail)) as store:
+            with pytest.raises(expected) as caught:
+                rows_of(store)
+            assert expected is FilesystemError or written in str(caught.value)
+            wait_for_threads()
+            assert copies(cache) == []
+            assert len(rows_of(store)) == ROWS
+            assert copies(cache) == [Path(written).name]
+
+
+def test_machines_processes_fetch_a_segment_once(uri: str, written: str, tmp_path: Path) -> None:
+    """Whoever comes while it arrives waits for it, and reads the copy."""
+    seen: list[int] = []
+    stores = [Store.open("", environment=Watched(uri, tmp_path, seen.append)) for _ in range(2)]
+    name = written.removeprefix("segments/").removesuffix(".lmdb")
+    record = stores[0].state.segments[name].record
+    # By the environments: the registry of a process opens it once anyway.
+    brought = [store.environment.bring(written, record.size, record.hash) for store in stores]
+    for _, arriving in brought:
+        assert arriving is not None
+        arriving.wait_for_all()
+    wait_for_threads()
+    assert len(seen) == len(set(seen))
+    assert copies(tmp_path) == [Path(written).name]
+
+
+def test_a_segment_that_nobody_reads_any_more_is_given_up(
+    uri: str, written: str, tmp_path: Path
+) -> None:
+    """Its store was closed; threads and partial copy go, and another may fetch it."""
+    gate = threading.Event()
+    seen: list[int] = []
+
+    def hold_back(start: int) -> None:
+        seen.append(start)
+        assert not start or gate.wait(_SECONDS)
+
+    environment = Watched(uri, tmp_path, hold_back)
+    store = Store.open("", environment=environment)
+    file = registry.open(environment, next(iter(store.state.segments.values())).record)
+    assert file.path
+    del file
+    store.close()
+    gate.set()
+    wait_for_threads()
+    assert len(seen) <= 1 + arrivals.AT_ONCE
+    assert copies(tmp_path) == []
+    with Store.open("", environment=CountedStore(uri, tmp_path)) as other:
+        assert len(rows_of(other)) == ROWS
+
+
+def test_without_threads_a_segment_is_fetched_by_its_reader(
+    uri: str, written: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the process may have no more of them."""
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with Store.open("", environment=CountedStore(uri, tmp_path)) as store:
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        assert len(rows_of(store)) == ROWS
+
+
+_ENDING = """
+import os, sys, threading, time
+sys.path.insert(0, {tests!r})
+from pathlib import Path
+import pyarrow as pa
+from relstate.storage import Store
+from relstate.storage.errors import FilesystemError
+from relstate.storage.objects import arrivals
+from support.object_stores import CountedStore
+arrivals._PORTION_BYTES = 200 << 10
+root = Path({root!r})
+store = Store.create("", environment=CountedStore("memory://ending/x", root / "a"))
+store.create_table("t", "id BIGINT, v BINARY", primary_key=["id"])
+store.write("t", pa.table({{"id": range(5000), "v": [os.urandom(1500) for _ in range(5000)]}}))
+environment = CountedStore("memory://ending/x", root / "b")
+get_range, seen = environment.client.get_range, []
+def slow(key, start, *arguments):
+    seen.append(start)
+    time.sleep(0.2 if len(seen) > 3 and "/segments/" in key else 0)
+    return get_range(key, start, *arguments)
+environment.client.get_range = slow
+batches = Store.open("", environment=environment).table("t").scan()
+batches.read_next_batch()
+child = os.fork()
+if not child:
+    try:
+        batches.read_all()
+    except FilesystemError as error:
+        os._exit(7 if "fork" in str(error) else 8)
+    os._exit(9)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), len(seen), flush=True)
+"""
+
+
+def test_a_process_ends_while_a_segment_arrives(tmp_path: Path) -> None:
+    """Without waiting for all of it; a forked child fails instead of waiting for ever."""
+    tests = str(Path(__file__).parents[2])
+    program = _ENDING.format(tests=tests, root=str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30
+    )
+    assert done.stderr == ""
+    code, seen = done.stdout.split()
+    assert code == "7"
+    assert int(seen) < 20
+    assert copies(tmp_path / "b") == []
+
+
+def test_a_segment_that_was_vacuumed_under_a_reader_is_explained(tmp_path: Path) -> None:
+    """Although it turns out to be missing only while it is read."""
+    uri, clock = f"memory://{uuid.uuid4().hex}/shop", ManualClock()
+    writer = DatedStore(uri, tmp_path / "writer", clock, clock)
+    store = Store.create("", environment=writer)
+    store.create_table("t", "id BIGINT, v STRING", primary_key=["id"])
+    for number in range(3):
+        store.write("t", [{"id": number, "v": "x"}])
+    reader = Store.open("", environment=DatedStore(uri, tmp_path / "reader", clock, clock))
+    table, segments = reader.at(reader.epoch).table("t"), [*reader.state.segments]
+    clock.advance(25 * 3600)
+    store.write("t", [{"id": 9, "v": "x"}])
+    store.vacuum(0)
+    for name in segments:
+        store.environment.remove(segment_path(name))
+    with pytest.raises(SegmentMissingError, match="vacuum removed a segment"):
+        table.scan().read_all()
