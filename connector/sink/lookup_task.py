@@ -4,13 +4,13 @@ A statement that changes rows and names them by the rows of a source reads these
 by the values of the primary key, or of the columns of an index.
 
 Promises: the rows are those at the plan's epoch. NULL equals nothing. A pass over the values: no
-task holds more than a batch of rows, nor more than all of its values.
+task holds more than some megabytes of rows, nor more than all of its values.
 Does not know: statements, or what becomes of the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -22,7 +22,12 @@ from numpy.typing import NDArray
 from relstate.connector.failure import strip_tracebacks
 from relstate.storage import ReadPlan, StorageTable, cast
 
-_VALUES_AT_ONCE = 16_384
+# Many keys are looked up in less time than few: each file is searched once for all of them. So many
+# at most are looked up at once, and so many if the rows, or those of a source, have many bytes.
+_MOST_VALUES, _FEW_VALUES = 131_072, 16_384
+_BYTES_AT_ONCE = 16 << 20
+# Rows of a batch that goes to Spark.
+_BATCH_ROWS = 16_384
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,11 @@ class Lookup:
     plan: ReadPlan
     columns: tuple[str, ...]
     index: str | None = None
+
+    def values_at_once(self, table: StorageTable) -> int:
+        """Return how many values are looked up at once, by the size of a row."""
+        a_row = table.stored_bytes // max(table.stored_rows, 1) + 1
+        return min(max(_BYTES_AT_ONCE // a_row, _FEW_VALUES), _MOST_VALUES)
 
     def find(
         self, table: StorageTable, values: pa.RecordBatch
@@ -74,9 +84,10 @@ class PairLookup:
 
     def _pairs(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         table = self.lookup.plan.open()
-        for batch in batches:
-            for start in range(0, batch.num_rows, _VALUES_AT_ONCE):
-                yield self._pairs_of(table, batch.slice(start, _VALUES_AT_ONCE))
+        most = self.lookup.values_at_once(table)
+        for batch in _joined(batches, most):
+            for start in range(0, batch.num_rows, most):
+                yield from _slices(self._pairs_of(table, batch.slice(start, most)))
 
     def _pairs_of(self, table: StorageTable, batch: pa.RecordBatch) -> pa.RecordBatch:
         passed = batch.num_columns - len(self.lookup.columns)
@@ -117,9 +128,30 @@ class RowLookup:
             return
         distinct = pa.Table.from_batches(filled).group_by(filled[0].schema.names).aggregate([])
         table = self.lookup.plan.open()
-        for values in distinct.to_batches(_VALUES_AT_ONCE):
+        for values in distinct.combine_chunks().to_batches(self.lookup.values_at_once(table)):
             _, rows = self.lookup.find(table, values)
-            yield pa.RecordBatch.from_arrays(_cast(rows.columns, self.schema), schema=self.schema)
+            columns = _cast(rows.columns, self.schema)
+            yield from _slices(pa.RecordBatch.from_arrays(columns, schema=self.schema))
+
+
+def _joined(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of batches in batches of about ``most`` rows, of fewer if they are large."""
+    group: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if group and (rows + batch.num_rows > most or size + batch.nbytes > _BYTES_AT_ONCE):
+            yield pa.concat_batches(group)
+            group, rows, size = [], 0, 0
+        group.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+    if group:
+        yield pa.concat_batches(group)
+
+
+def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    for start in range(0, batch.num_rows, _BATCH_ROWS):
+        yield batch.slice(start, _BATCH_ROWS)
 
 
 def _cast(columns: Sequence[pa.Array], schema: pa.Schema) -> list[pa.Array]:
