@@ -1,15 +1,16 @@
 """Simulate the log and the compaction of large stores on an object store, without their data.
 
-    python scripts/simulate_scale.py [sizes] [writers] [year]
+    python scripts/simulate_scale.py [sizes] [checkpoints] [writers] [year]
 
 The code of the log, of commits and of the choice of merges is the real one. The environment is not:
 it keeps the files of the log in memory and only the sizes of segments, and its clock advances by
 what the requests would take, and by what this process computes. What is printed is the table of
-docs/scaling.md of that name; without names all three.
+docs/scaling.md of that name; without names all four.
 """
 
 from __future__ import annotations
 
+import gc
 import heapq
 import itertools
 import random
@@ -26,18 +27,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from relstate.storage.errors import ConflictError
-from relstate.storage.log.checkpoint import decode_checkpoint, encode_checkpoint
 from relstate.storage.log.entry import Entry, Settings
 from relstate.storage.log.history import EntryCache
+from relstate.storage.log.live_segments import LiveSegments, file_names
 from relstate.storage.log.log import Log
+from relstate.storage.log.manifest_files import ManifestCache
 from relstate.storage.log.proposal import NewTable, Proposal
 from relstate.storage.log.segment_record import SegmentRecord, TableStatistics
 from relstate.storage.log.sequenced_segment import SequencedSegment
 from relstate.storage.log.state import StoreState
 from relstate.storage.log.transaction import commit
-from relstate.storage.maintenance.layout import components, output_sequence_number
+from relstate.storage.maintenance.layout import output_sequence_number, recent_components
 from relstate.storage.maintenance.policy import FEW, automatic
-from relstate.storage.paths import SEGMENTS, segment_path
+from relstate.storage.paths import SEGMENTS, checkpoint_path, segment_path
 from relstate.storage.schema.schema import TableSchema
 from relstate.storage.schema.types import BigInt, Field, String
 from relstate.storage.segment.writer import SEGMENT_BYTES
@@ -286,9 +288,7 @@ def with_data(environment: ObjectStore, state: StoreState, size: int) -> StoreSt
     for shard_bytes in cut([size // SHARDS] * SHARDS):
         made = record(environment, shard_bytes)
         segments.append(SequencedSegment(made, state.epoch, 0))
-    segments.sort(key=lambda segment: segment.name)
-    by_name = {segment.name: segment for segment in segments}
-    return replace(state, segments=by_name, segments_by_table={TABLE: tuple(segments)})
+    return replace(state, segments=LiveSegments.of(segments))
 
 
 def write(environment: ObjectStore, log: Log, state: StoreState, size: int) -> StoreState:
@@ -305,19 +305,20 @@ def merge(environment: ObjectStore, log: Log, state: StoreState) -> tuple[StoreS
 
     All rows are new, so that what a merge writes is as large as what it reads.
     """
-    if len(state.segments_by_table[TABLE]) <= FEW:
+    if state.segments.count_of(TABLE) <= FEW:
         return state, 0
-    (component,) = components(state, {TABLE})
+    (component,) = recent_components(state, {TABLE})
     written, removed = [], []
     for chosen in automatic(component):
         sizes = [0] * SHARDS
-        for file in chosen.inputs:
-            for shard, size in enumerate(state.segments[file.name].record.tables[0].shard_bytes):
+        inputs = [state.segments[file.name] for file in chosen.inputs]
+        for segment in inputs:
+            for shard, size in enumerate(segment.record.tables[0].shard_bytes):
                 sizes[shard] += size
         parts = list(cut(sizes)) if chosen.by_shard else [sizes]
         number = output_sequence_number(chosen.inputs)
         written += [replace(record(environment, part), sequence_number=number) for part in parts]
-        removed += [file.name for file in chosen.inputs]
+        removed += inputs
     if not removed:
         return state, 0
     for made in written:
@@ -354,27 +355,82 @@ def _head(*columns: str) -> None:
 
 def sizes(tables: Sequence[float] = (1, 10, 100)) -> None:
     """Print what the state costs of tables of so many TB."""
-    _head("table", "segments", "checkpoint", "encode", "decode", "apply", "choose", "memory")
+    _head(
+        "table", "segments", "first checkpoint", "open", "downloaded", "memory", "apply", "choose"
+    )
     for terabytes in tables:
         _print_size(terabytes)
 
 
 def _print_size(terabytes: float) -> None:
+    """Print the costs of one size; the first checkpoint is that of a load of the whole table."""
     environment = ObjectStore(Time())
-    _, empty = new_store(environment)
-    before = _resident()
+    log, empty = new_store(environment)
     state = with_data(environment, empty, round(terabytes * TB))
-    data = encode_checkpoint(state)
+    count = len(state.segments)
+    started = time.process_time()
+    log.put_checkpoint(state)
+    written = time.process_time() - started
+    files = sum(map(len, environment.files.values()))
+    del state, log, empty
+    gc.collect()
+    environment.requests.clear()
+    before, started = _resident(), time.process_time()
+    state = Log(environment, EntryCache(), ManifestCache()).load()
+    opened = time.process_time() - started
     memory = _resident() - before
-    grown = _commit_without_log(environment, state)
-    encode = seconds_of(lambda: encode_checkpoint(state), 1)
-    decode = seconds_of(lambda: decode_checkpoint(data, state.epoch, "checkpoint"), 1)
+    downloaded = environment.requests["get bytes"]
     apply = seconds_of(lambda: _commit_without_log(environment, state))
-    choose = seconds_of(lambda: list(map(automatic, components(grown, {TABLE}))))
+    grown = state
+    for _ in range(8):
+        grown = _commit_without_log(environment, grown)
+    choose = seconds_of(lambda: list(map(automatic, recent_components(grown, {TABLE}))))
     print(
-        f"| {terabytes} TB | {len(state.segments):,} | {len(data) / 1e6:,.0f} MB "
-        f"| {encode:.2f} s | {decode:.2f} s | {1e3 * apply:,.0f} ms | {1e3 * choose:,.0f} ms "
-        f"| {memory / 1e6:,.0f} MB |",
+        f"| {terabytes} TB | {count:,} | {files / 1e6:,.0f} MB, {written:.1f} s "
+        f"| {1e3 * opened:,.0f} ms | {downloaded / 1e6:,.1f} MB | {memory / 1e6:,.0f} MB "
+        f"| {1e3 * apply:,.1f} ms | {1e3 * choose:,.1f} ms |",
+        flush=True,
+    )
+
+
+def checkpoints(tables: Sequence[float] = (1, 10, 100), commits: int = 640) -> None:
+    """Print what commits to tables of so many TB write to the log, and what they read."""
+    _head("table", "per commit", "get", "put", "written per checkpoint", "its own file", "seconds")
+    for terabytes in tables:
+        _print_checkpoints(terabytes, commits)
+
+
+def _print_checkpoints(terabytes: float, commits: int) -> None:
+    environment = ObjectStore(Time())
+    log, state = new_store(environment)
+    state = with_data(environment, state, round(terabytes * TB))
+    log.put_checkpoint(state)
+    del state
+    gc.collect()
+    log = Log(environment, EntryCache(), ManifestCache())
+    state = log.load()
+    names = set(file_names(state.segments.manifests))
+    environment.requests.clear()
+    durations, epochs = [], range(state.epoch, state.epoch + commits)
+    put = files = 0
+    while state.epoch < epochs.stop:
+        started = time.process_time()
+        state = write(environment, log, state, 1_000_000)
+        state, _ = merge(environment, log, state)
+        durations.append(time.process_time() - started)
+        environment.clock.wait(60.0)
+    for name, data in environment.files.items():
+        if name.endswith(".manifest.json") and name.split("/")[1].split(".")[0] not in names:
+            put += len(data)
+            files += 1
+    own = len(environment.files[checkpoint_path(state.epoch // 32 * 32)])
+    count = len(durations)
+    gets, puts = (environment.requests[kind] / count for kind in ("get", "put"))
+    blocks = commits / 32
+    print(
+        f"| {terabytes} TB | {1e3 * statistics.median(durations):,.1f} ms | {gets:.1f} "
+        f"| {puts:.1f} | {put / blocks / 1e6:,.2f} MB in {files / blocks:.0f} files "
+        f"| {own / 1e6:,.2f} MB | {max(durations):.2f} s |",
         flush=True,
     )
 
@@ -394,8 +450,9 @@ def _commit_without_log(environment: ObjectStore, state: StoreState) -> StoreSta
 
 
 def _resident() -> int:
-    """Return the bytes that this process has in memory, at the most so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    """Return the bytes that this process has in memory."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
 
 
 @dataclass
@@ -459,7 +516,7 @@ def year(epochs: int = 20_000) -> None:
         )
 
 
-PARTS = {"sizes": sizes, "writers": writers, "year": year}
+PARTS = {"sizes": sizes, "checkpoints": checkpoints, "writers": writers, "year": year}
 
 if __name__ == "__main__":
     for part in sys.argv[1:] or PARTS:

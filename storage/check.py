@@ -22,6 +22,7 @@ from .index.indexcheck import index_problems
 from .log.entry import Entry
 from .log.history import EntryCache
 from .log.log import Log
+from .log.manifest_files import ManifestCache
 from .log.segment_record import SegmentRecord
 from .log.state import StoreState
 from .log.table_definition import TableDefinition
@@ -77,10 +78,10 @@ def check(
     is on a server that does not answer.
     """
     history = _History(state)
-    # With a new cache: entries that this process read before must be read from the files again.
+    # With new caches: what this process read before must be read from the files again.
     problems = [
         *history.problems,
-        *history.replay(Log(environment, EntryCache())),
+        *history.replay(Log(environment, EntryCache(), ManifestCache())),
         *_view_problems(state),
     ]
     if expect_epoch is not None and state.epoch < expect_epoch:
@@ -102,7 +103,10 @@ def check(
             continue
         problems += [f"{location}: {problem}" for problem in segment_problems]
         entries += count
-    problems += index_problems(environment, state)
+    try:
+        problems += index_problems(environment, state)
+    except CorruptionError as error:  # of a manifest
+        problems.append(str(error))
     if progress is not None:
         progress(len(history.records), len(history.records))
     try:
@@ -136,8 +140,10 @@ class _History:
 
     def _add(self, state: StoreState) -> Iterator[str]:
         """Add the segments and tables of a state; yield a problem for each unreadable record."""
-        for segment in state.segments.values():
+        for segment in state.segments.readable():
             try:
+                if isinstance(segment, CorruptionError):
+                    raise segment
                 self.records[segment.name] = segment.record
             except CorruptionError as error:
                 yield str(error)

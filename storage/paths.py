@@ -6,6 +6,7 @@
                                                 the entries of a block of epochs, one per line
     _archive/00000000000000000064.checkpoint.json
                                                 a checkpoint that newer ones have replaced
+    _archive/<hash>.manifest.json               records of segments that checkpoints name together
     segments/<name>.lmdb                        a segment
     _failures/0000000012-00000000000000000042.json
                                                 why view 12 could not be refreshed up to epoch 42
@@ -34,6 +35,7 @@ RESERVE = ".reserve"
 BLOCK = 32
 
 _LOG_FILE = re.compile(r"([0-9]{20})(\.checkpoint)?\.json", re.ASCII)
+_MANIFEST_FILE = re.compile(r"([0-9a-f]{32})\.manifest\.json", re.ASCII)
 _FAILURE_FILE = re.compile(r"([0-9]{10})-[0-9]{20}\.json", re.ASCII)
 _SEGMENT_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,127}", re.ASCII)
 _SEGMENT_SUFFIX = ".lmdb"
@@ -77,6 +79,20 @@ def parse_archived_checkpoint(file: str) -> int | None:
     """Return the epoch of an archived checkpoint by its file name; None for other files."""
     parsed = parse_log_file(file)
     return parsed.epoch if parsed is not None and parsed.kind == "checkpoint" else None
+
+
+def manifest_path(name: str) -> str:
+    """Return the file name of a manifest. ValueError if ``name`` cannot be a manifest's."""
+    file = f"{name}.manifest.json"
+    if parse_manifest_file(file) is None:
+        raise ValueError(f"{name!r:.100} is not the name of a manifest")
+    return f"{ARCHIVE}/{file}"
+
+
+def parse_manifest_file(file: str) -> str | None:
+    """Return the name of the manifest in a file of the archive; None for other files."""
+    match = _MANIFEST_FILE.fullmatch(file)
+    return None if match is None else match[1]
 
 
 def failure_path(view_id: int, epoch: int) -> str:

@@ -37,6 +37,10 @@ def test_the_simulation_prints_its_tables(
     (size,) = rows(capsys.readouterr().out)
     assert size[:2] == ["0.01 TB", "160"]
 
+    simulation.checkpoints([0.6], commits=64)
+    (checkpoint,) = rows(capsys.readouterr().out)
+    assert float(checkpoint[3]) < 4
+
     simulation.writers(seconds=2.0)
     writers = rows(capsys.readouterr().out)
     assert [row[0] for row in writers] == ["1", "4", "16"]

@@ -35,14 +35,14 @@ class DiskUse:
 def disk_use(environment: Environment, state: StoreState) -> DiskUse:
     """Return what the segment files take. Costs a look at each file in the folder."""
     live_files = live_bytes = other_files = other_bytes = 0
+    sizes = {segment.name: segment.record.size for segment in state.segments.values()}
     for file in environment.list(SEGMENTS):
         name = parse_segment_file(file)
         if name is None:
             continue
-        segment = state.segments.get(name)
-        if segment is not None:
+        if name in sizes:
             live_files += 1
-            live_bytes += segment.record.size
+            live_bytes += sizes[name]
             continue
         try:
             other_bytes += environment.size(segment_path(name))

@@ -24,6 +24,8 @@ from numpy.typing import NDArray
 
 from ..errors import RelstateError
 from ..log.entry import Entry
+from ..log.live_segments import EMPTY, LiveSegments
+from ..log.segment_record import SegmentRecord
 from ..log.sequenced_segment import SequencedSegment
 from ..log.state import StoreState
 from ..segment.keyfilter import GrowingFilter, KeyMarks
@@ -50,7 +52,7 @@ class RecentKeys:
         self._covered: set[str] = set()
         self._filter = GrowingFilter(_LEAST_CAPACITY)
         self._epoch = 0
-        self._segments: Mapping[str, SequencedSegment] = {}
+        self._segments: LiveSegments = EMPTY
 
     def follow(
         self, state: StoreState, entries: Callable[[StoreState, int, int], Iterable[Entry]]
@@ -64,20 +66,26 @@ class RecentKeys:
             with suppress(RelstateError):
                 self._follow_merges(entries(state, self._epoch + 1, state.epoch))
         self._epoch, self._segments = state.epoch, state.segments
-        self._covered.intersection_update(state.segments)
 
     def _follow_merges(self, entries: Iterable[Entry]) -> None:
+        added: dict[str, SegmentRecord] = {}
         for entry in entries:
             is_merge = not entry.data_change and len(entry.removed) > 0
-            if is_merge and all(map(self._adds_nothing, entry.removed)):
+            if is_merge and all(self._adds_nothing(name, added) for name in entry.removed):
                 self._covered.update(record.name for record in entry.added)
+            self._covered.difference_update(entry.removed)
+            added |= {record.name: record for record in entry.added}
 
-    def _adds_nothing(self, name: str) -> bool:
-        """Return whether all keys of the table in a file, of the last state, are in the filter."""
+    def _adds_nothing(self, name: str, added: Mapping[str, SegmentRecord]) -> bool:
+        """Return whether all keys of the table in a file are in the filter.
+
+        The file is one of those ``added`` since the last state, or in that.
+        """
         if name in self._covered:
             return True
-        segment = self._segments.get(name)
-        return segment is not None and not segment.record.rows(self.table_id)
+        segment = None if name in added else self._segments.get(name)
+        record = added.get(name) if segment is None else segment.record
+        return record is not None and not record.rows(self.table_id)
 
     def cover(
         self, segments: Sequence[SequencedSegment], keys: int, read: ReadHashes

@@ -1,19 +1,21 @@
 """A checkpoint: the state of a store at one epoch, as bytes.
 
-The first line is the state without the records of its segments; then follows one line per segment:
-its record, decoded only when it is needed.
+The first line is the state without the records of its segments. Of a small store one line per
+segment follows: its record, decoded only when it is needed. The checkpoint of a large one names
+manifests instead, which have the segments.
 
 Promises: equal states have equal bytes, wherever the fold started;
 `decode_checkpoint(encode_checkpoint(state)) == state`; a changed byte is a CorruptionError.
-Does not know: when checkpoints are made (log.py).
+Does not know: when checkpoints are made (folding.py), how manifests are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
+from ..environment import Environment
 from ..errors import CorruptionError
 from .entry import (
     FORMAT,
@@ -25,6 +27,9 @@ from .entry import (
     malformed_error,
 )
 from .frame import seal, unseal
+from .live_segments import LiveSegments, Manifests
+from .manifest import Manifest, Shard, by_table, columns, segments_from_json
+from .manifest_files import ManifestCache, ManifestFiles, shared_manifests
 from .sequenced_segment import SequencedSegment
 from .state import CatalogTable, StoreState, check_mapping
 from .table_definition import MAX_TABLE_ID, TableDefinition, check_definition
@@ -33,21 +38,44 @@ from .view import CatalogView, ViewDefinition, ViewProgress
 
 
 def encode_checkpoint(state: StoreState) -> bytes:
-    """Return the content of a state's checkpoint file."""
-    segments = sorted(state.segments.values(), key=attrgetter("epoch", "rank", "name"))
+    """Return the content of a state's checkpoint file with the records of all segments."""
+    segments = sorted(state.segments.values(), key=lambda segment: segment.key)
     lines = [segment.record_json for segment in segments]
-    return seal("checkpoint", _to_json(state, segments), lines)
+    value = {"segments": columns(segments) | _shards(segments)} | by_table(segments)
+    return seal("checkpoint", _to_json(state) | value, lines)
 
 
-def decode_checkpoint(data: bytes, epoch: int, location: str) -> StoreState:
+def encode_divided(state: StoreState, manifests: Manifests) -> bytes:
+    """Return the content of a state's checkpoint file that names manifests, which have files."""
+    in_order = chain.from_iterable(manifests[shard] for shard in sorted(manifests, key=_number))
+    value = {"manifests": [manifest.to_json() for manifest in in_order]}
+    return seal("checkpoint", _to_json(state) | value)
+
+
+def _number(shard: Shard) -> int:
+    return -1 if shard is None else shard
+
+
+def _shards(segments: Sequence[SequencedSegment]) -> dict[str, list[Shard]]:
+    return {"shards": [segment.shard for segment in segments]}
+
+
+def decode_checkpoint(
+    data: bytes,
+    epoch: int,
+    location: str,
+    environment: Environment | None = None,
+    cache: ManifestCache = shared_manifests,
+) -> StoreState:
     """Return the state of ``epoch`` from its file's content; ``location`` is for messages.
 
+    ``environment``: where its manifests are, if it may name some; ``cache``: for their contents.
     CorruptionError if it is damaged or another epoch's, FormatVersionError if it is too new.
     """
     value, lines = unseal("checkpoint", data, location)
     check_format(value, location)
     try:
-        state = _from_json(value, lines)
+        state = _from_json(value, lines, environment, cache)
         _check_values(state)
     except Exception as error:
         raise malformed_error(location, "checkpoint", error) from error
@@ -59,9 +87,8 @@ def decode_checkpoint(data: bytes, epoch: int, location: str) -> StoreState:
     return state
 
 
-def _to_json(state: StoreState, segments: Sequence[SequencedSegment]) -> dict[str, Any]:
-    """Return a state as JSON values. On disk: never change a name."""
-    index = {segment.name: number for number, segment in enumerate(segments)}
+def _to_json(state: StoreState) -> dict[str, Any]:
+    """Return a state without its segments as JSON values. On disk: never change a name."""
     # Only there where a clock was repaired.
     repairs = {"clock_repairs": list(state.clock_repairs)} if state.clock_repairs else {}
     return repairs | {
@@ -75,26 +102,25 @@ def _to_json(state: StoreState, segments: Sequence[SequencedSegment]) -> dict[st
         "tables": [_table_to_json(state.tables[table_id]) for table_id in sorted(state.tables)],
         "views": [_view_to_json(state.views[view_id]) for view_id in sorted(state.views)],
         "transactions": [state.transactions[key].to_json() for key in sorted(state.transactions)],
-        "segments": {
-            "names": [segment.name for segment in segments],
-            "epochs": [segment.epoch for segment in segments],
-            "ranks": [segment.rank for segment in segments],
-        },
-        # Pairs, in the order of the ids: as names of an object they would sort as text.
-        "segments_by_table": [
-            [table_id, [index[segment.name] for segment in of_table]]
-            for table_id, of_table in sorted(state.segments_by_table.items())
-        ],
     }
 
 
-def _from_json(value: Mapping[str, Any], lines: Sequence[bytes]) -> StoreState:
+def _from_json(
+    value: Mapping[str, Any],
+    lines: Sequence[bytes],
+    environment: Environment | None,
+    cache: ManifestCache,
+) -> StoreState:
     tables = [_table_from_json(table) for table in value["tables"]]
     transactions = [Transaction.from_json(transaction) for transaction in value["transactions"]]
-    names, epochs, ranks = (value["segments"][name] for name in ("names", "epochs", "ranks"))
     settings = Settings.from_json(value["settings"])
-    rows = zip(lines, epochs, ranks, names, strict=True)
-    segments = [SequencedSegment.from_json(*row, settings.shards) for row in rows]
+    if "manifests" in value:
+        if environment is None or lines:
+            raise ValueError("it names manifests")
+        files = ManifestFiles(environment, settings.shards, cache)
+        segments = _manifests(map(files.from_json, value["manifests"]), value["epoch"])
+    else:
+        segments = LiveSegments.of(_segments(value, lines, settings.shards))
     return StoreState(
         value["epoch"],
         value["commit_id"],
@@ -104,15 +130,35 @@ def _from_json(value: Mapping[str, Any], lines: Sequence[bytes]) -> StoreState:
         value["next_table_id"],
         {table.definition.table_id: table for table in tables},
         {table.definition.name.lower(): table.definition.table_id for table in tables},
-        dict(zip(names, segments, strict=True)),
-        {
-            table_id: tuple(segments[number] for number in numbers)
-            for table_id, numbers in value["segments_by_table"]
-        },
+        segments,
         {(last.writer, last.table_id): last for last in transactions},
         {view.view_id: view for view in map(_view_from_json, value["views"])},
         tuple(value.get("clock_repairs", ())),
     )
+
+
+def _segments(
+    value: Mapping[str, Any], lines: Sequence[bytes], shards: int
+) -> list[SequencedSegment]:
+    # Those that an older relstate wrote do not say the shards.
+    numbers = value["segments"].get("shards")
+    of_segments: list[tuple[int, ...] | None] = [None] * len(lines)
+    if numbers is not None:
+        of_segments = [() if shard is None else (shard,) for shard in numbers]
+    segments = segments_from_json(value, lines, shards, of_segments)
+    if len({segment.name for segment in segments}) < len(segments):
+        raise ValueError("it names a segment twice")
+    return segments
+
+
+def _manifests(manifests: Iterable[Manifest], epoch: int) -> LiveSegments:
+    by_shard: dict[Shard, list[Manifest]] = {}
+    for manifest in manifests:
+        of_shard = by_shard.setdefault(manifest.shard, [])
+        if of_shard and of_shard[-1].last >= manifest.last:
+            raise ValueError("its manifests are not in order")
+        of_shard.append(manifest)
+    return LiveSegments({shard: tuple(of_shard) for shard, of_shard in by_shard.items()}, epoch)
 
 
 def _check_values(state: StoreState) -> None:
@@ -135,10 +181,7 @@ def _check_values(state: StoreState) -> None:
     for view in state.views.values():
         check_types(view)
         check_mapping(view.definition, state.settings)
-    for segment in state.segments.values():
-        if type(segment.epoch) is not int or type(segment.rank) is not int or segment.epoch < 1:
-            raise ValueError(f"the sequence number of segment {segment.name!r:.100}")
-    named = {*state.segments_by_table, *state.views, *(key[1] for key in state.transactions)}
+    named = {*state.views, *(key[1] for key in state.transactions)}
     if not named <= state.tables.keys():
         raise ValueError(f"tables {sorted(named - state.tables.keys())} are not defined")
 

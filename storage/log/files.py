@@ -24,6 +24,7 @@ from ..paths import (
 )
 from .checkpoint import decode_checkpoint
 from .entry import Entry, decode_entry
+from .manifest_files import ManifestCache, shared_manifests
 from .state import StoreState
 
 
@@ -43,9 +44,12 @@ class Listing:
 class LogFiles:
     """The files of one store's log. Safe between threads."""
 
-    def __init__(self, environment: Environment) -> None:
-        """``environment``: that of the store."""
+    def __init__(
+        self, environment: Environment, manifests: ManifestCache = shared_manifests
+    ) -> None:
+        """``environment``: that of the store; ``manifests``: those that were read."""
         self.environment = environment
+        self.manifest_cache = manifests
 
     def listing(self) -> Listing:
         """Return what is in the log's folder.
@@ -106,7 +110,8 @@ class LogFiles:
         except FileNotFoundError:
             path = archived_checkpoint_path(epoch)
             data = self.environment.read(path)
-        return decode_checkpoint(data, epoch, self.environment.location(path))
+        location = self.environment.location(path)
+        return decode_checkpoint(data, epoch, location, self.environment, self.manifest_cache)
 
     def checkpoint_epochs(self) -> tuple[int, ...]:
         """Return the epochs that have a checkpoint, archived or not, ascending."""

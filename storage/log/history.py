@@ -29,6 +29,7 @@ from ..paths import ARCHIVE, BLOCK, LOG, block_of
 from .archive import check_parent, is_archived, mixed_stores_error, read_archive
 from .entry import Entry
 from .files import LogFiles
+from .live_segments import is_outdated
 from .state import StoreState, fold
 
 # In units of one entry or one (segment, table) record in it: some 20 MB of memory at most.
@@ -224,7 +225,11 @@ class History:
 
     def _known_before(self, newest: StoreState, epoch: int) -> StoreState | None:
         """Return the last known state at or before an epoch, unless it is far from it."""
-        known = [state for state in self._states if epoch - BLOCK < state.epoch <= epoch]
+        known = [
+            state
+            for state in self._states
+            if epoch - BLOCK < state.epoch <= epoch and not is_outdated(state.segments, epoch)
+        ]
         for state in sorted(known, key=lambda state: state.epoch, reverse=True):
             (entry,) = self.entries(newest, state.epoch, state.epoch)
             # The store may have been replaced by another one since the state was read.

@@ -6,24 +6,17 @@ newest at some moment during the call; opening a store reads one checkpoint and 
 whatever its age; a missing or damaged file is a CorruptionError that names it.
 Does not know: what a commit must check (transaction.py), segments.
 
-**Folding.** Every 32 epochs the writer that committed writes a checkpoint: the fold of all entries
-so far. Entries that two checkpoints cover are copied to an archive, one file per block of 32, and
-then removed, together with the older checkpoints, which are archived too: the state of an older
-epoch is the fold of at most 31 entries onto the checkpoint before it. So `_log` holds at most about
-a hundred files, and opening a store lists them. A pointer to the newest checkpoint would not help:
-it could be stale, so the folder would be listed all the same.
-
-**The order of removal.** Archives are durable first; then checkpoints are removed, then entries,
-each in ascending order. So while the file that a reader started from (a checkpoint, or the entry of
-its own epoch) still exists, no entry after it has been removed, and a missing next entry means that
-there is none. A reader looks for the next entry, then for its own: two cheap calls, and no reader,
-however long it slept, mistakes a folded log for one without new commits. If the folder's version is
-the one taken before such a pair of calls, no name has been added or removed since, and the calls
-would have the same result: one call is enough. Such a version counts only once it was there
-for longer than a tick of the file system's clock, since a second change within the tick might not
-show in it; that is timed by the reader's own clock, for the file system's may be behind. Listing
-the folder once per interval of the environment bounds what a file system with a stale cache, or
-the entry of a dead writer (below), can hide.
+**The order of removal** (folding.py). Archives are durable first; then checkpoints are removed,
+then entries, each in ascending order. So while the file that a reader started from (a checkpoint,
+or the entry of its own epoch) still exists, no entry after it has been removed, and a missing next
+entry means that there is none. A reader looks for the next entry, then for its own: two cheap
+calls, and no reader, however long it slept, mistakes a folded log for one without new commits. If
+the folder's version is the one taken before such a pair of calls, no name has been added or removed
+since, and the calls would have the same result: one call is enough. Such a version counts only once
+it was there for longer than a tick of the file system's clock, since a second change within the
+tick might not show in it; that is timed by the reader's own clock, for the file system's may be
+behind. Listing the folder once per interval of the environment bounds what a file system with a
+stale cache, or the entry of a dead writer (below), can hide.
 
 **The delay of removal.** Where each look is a request to a server, the environment has a delay: an
 entry is removed only when it is so much older, by the clock of the files, than the newest one. So
@@ -49,7 +42,6 @@ accepted if the one after it names it as its parent, or if it has no archive (hi
 from __future__ import annotations
 
 import logging
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -71,16 +63,17 @@ from ..paths import (
     BLOCK,
     FOLDERS,
     LOG,
-    archived_checkpoint_path,
     block_of,
     checkpoint_path,
     entry_path,
 )
-from .archive import archive_block, check_chain, check_parent, is_archived, read_archive
-from .checkpoint import encode_checkpoint
+from .archive import check_chain, check_parent, is_archived, read_archive
 from .entry import Entry, Settings, check_entry, encode_entry
 from .files import Listing, LogFiles
+from .folding import DIVISION, Division, Folding
 from .history import EntryCache, History, shared_cache
+from .live_segments import is_outdated
+from .manifest_files import ManifestCache, shared_manifests
 from .moment import LONG_AGO, Moment
 from .state import StoreState, fold
 
@@ -113,13 +106,21 @@ class _Watch:
 class Log:
     """The log of one store. Safe between threads and processes; it keeps no state of the store."""
 
-    def __init__(self, environment: Environment, cache: EntryCache = shared_cache) -> None:
+    def __init__(
+        self,
+        environment: Environment,
+        cache: EntryCache = shared_cache,
+        manifests: ManifestCache = shared_manifests,
+        division: Division = DIVISION,
+    ) -> None:
         """``environment``: the store's, whose folder need not exist yet.
 
-        ``cache``: holds the entries that were read; by default one for the process.
+        ``cache`` holds the entries that were read, ``manifests`` those of checkpoints; by default
+        one of each for the process. ``division``: how checkpoints are divided.
         """
         self.environment = environment
-        self._files = LogFiles(environment)
+        self._files = LogFiles(environment, manifests)
+        self._folding = Folding(self._files, division)
         self._cache = cache
         self._history = History(self._files, cache)
         # When the folder was listed last, and from when on its version is asked for again.
@@ -364,6 +365,8 @@ class Log:
             return self._reload(state)
         self._check_parents(state, entries)
         self._cache.add(entries)
+        if is_outdated(state.segments, entries[-1].epoch):
+            return self._reload(state)
         self._undisturbed = 0
         return self._seen(fold(state, entries), now)
 
@@ -518,7 +521,7 @@ class Log:
             f"has the commit id {entry.commit_id} before writing it again"
         )
 
-    # Folding
+    # Folding: see `Folding`
 
     def auto_fold(self, state: StoreState) -> None:
         """Write a checkpoint and fold after the commit of ``state``, every 32 epochs.
@@ -529,54 +532,14 @@ class Log:
         if state.epoch % BLOCK:
             return
         try:
-            self.put_checkpoint(state)
-            self._fold()
+            self._folding.put_checkpoint(state)
+            self._folding.fold()
         except (RelstateError, FileNotFoundError) as error:
             _logger.warning("the log could not be folded at epoch %d: %s", state.epoch, error)
 
     def put_checkpoint(self, state: StoreState) -> None:
         """Write the checkpoint of a state unless it exists."""
-        with suppress(FileExistsError):  # equal, byte by byte
-            self.environment.put_if_absent(checkpoint_path(state.epoch), encode_checkpoint(state))
-
-    def _archive_checkpoint(self, epoch: int) -> None:
-        with suppress(FileNotFoundError, FileExistsError):  # another writer did; it is equal
-            data = self.environment.read(checkpoint_path(epoch))
-            self.environment.put_if_absent(archived_checkpoint_path(epoch), data)
-
-    def _fold(self) -> None:
-        """Archive and remove what two checkpoints cover. See "The order of removal" above."""
-        listing = self._files.listing()
-        if len(listing.checkpoints) < 2:
-            return
-        *older, covering, _ = listing.checkpoints
-        covered = self._old_enough(listing, covering)
-        for first in sorted({block_of(epoch)[0] for epoch in covered}):
-            archive_block(self.environment, first)
-        for epoch in older:
-            self._archive_checkpoint(epoch)
-        for epoch in older:
-            self.environment.remove(checkpoint_path(epoch))
-        for epoch in covered:
-            self.environment.remove(entry_path(epoch))
-
-    def _old_enough(self, listing: Listing, covering: int) -> list[int]:
-        """Return the entries up to a covering checkpoint that the delay of removal lets go."""
-        covered = [epoch for epoch in listing.entries if epoch <= covering]
-        delay = int(self.environment.removal_delay * 1_000_000)
-        if not delay:
-            return covered
-        latest = self.environment.modified(checkpoint_path(listing.checkpoints[-1])) - delay
-        # The entries were created in the order of their epochs.
-        return covered[
-            : bisect_left(covered, latest, key=lambda epoch: self._modified(entry_path(epoch)))
-        ]
-
-    def _modified(self, path: str) -> int:
-        try:
-            return self.environment.modified(path)
-        except FileNotFoundError:
-            return 0  # another writer removed it
+        self._folding.put_checkpoint(state)
 
 
 def missing_segment_error(

@@ -19,6 +19,7 @@ from ..schema.properties import PLAIN, TableProperties
 from ..schema.schema import TableSchema
 from .entry import Entry, Transaction
 from .segment_record import SegmentRecord
+from .sequenced_segment import SequencedSegment
 from .table_definition import TableDefinition
 from .view import (
     CatalogView,
@@ -225,7 +226,7 @@ class Proposal:
     syncs_segments: bool = False
     rows: UnwrittenRows | None = None
     written_under: tuple[TableDefinition, ...] = ()
-    removed: tuple[str, ...] = ()
+    removed: tuple[SequencedSegment, ...] = ()
     created_tables: tuple[NewTable, ...] = ()
     first_table_id: int | None = None
     altered_tables: tuple[AlteredTable, ...] = ()

@@ -6,11 +6,18 @@ Does not know: files, or which segments a state has.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from .entry import malformed_error
 from .frame import canonical, parse
 from .segment_record import SegmentRecord, check_record, check_shards
 from .typecheck import check_types
+
+SegmentKey: TypeAlias = tuple[int, int, str]
+"""The sequence number of a segment, and its name.
+
+Segments of one compaction share a sequence number and no row: the name makes the order total.
+"""
 
 
 class SequencedSegment:
@@ -23,11 +30,14 @@ class SequencedSegment:
     does not decode the records of segments that nobody reads.
     """
 
-    __slots__ = ("_json", "_record", "_shards", "epoch", "name", "rank")
+    __slots__ = ("_json", "_record", "_shard", "_shards", "_tables", "epoch", "name", "rank")
 
     _json: bytes | None
     _record: SegmentRecord | None
     _shards: int | None
+    # Of one shard a tuple with its number, of several an empty one; None until it is known.
+    _shard: tuple[int, ...] | None
+    _tables: tuple[int, ...] | None
 
     def __init__(self, record: SegmentRecord, epoch: int, rank: int) -> None:
         """``epoch``, ``rank``: the sequence number."""
@@ -37,14 +47,24 @@ class SequencedSegment:
         self._json = None
         self._record = record
         self._shards = None
+        self._shard = None
+        self._tables = None
 
     @classmethod
     def from_json(
-        cls, record: bytes, epoch: int, rank: int, name: str, shards: int
+        cls,
+        record: bytes,
+        epoch: int,
+        rank: int,
+        name: str,
+        shards: int,
+        shard: tuple[int, ...] | None = None,
+        tables: tuple[int, ...] | None = None,
     ) -> SequencedSegment:
         """Return the segment ``name`` whose record has the canonical JSON ``record``.
 
-        ``shards``: how many the store has.
+        ``shards``: how many the store has; ``shard``: the one that all its rows are in, as a tuple,
+        an empty one if they are in several; ``tables``: `table_ids`; None: the record says it.
         """
         segment = cls.__new__(cls)
         segment.name = name
@@ -53,7 +73,28 @@ class SequencedSegment:
         segment._json = record
         segment._record = None
         segment._shards = shards
+        segment._shard = shard
+        segment._tables = tables
         return segment
+
+    @property
+    def key(self) -> SegmentKey:
+        """What segments are sorted by."""
+        return self.epoch, self.rank, self.name
+
+    @property
+    def shard(self) -> int | None:
+        """The shard that all its rows are in; None if they are in several."""
+        if self._shard is None:
+            self._shard = shard_of(self.record)
+        return self._shard[0] if self._shard else None
+
+    @property
+    def table_ids(self) -> tuple[int, ...]:
+        """The ids of the tables with rows in it, also of those that are no longer visible."""
+        if self._tables is None:
+            self._tables = tuple([table.table_id for table in self.record.tables])
+        return self._tables
 
     @property
     def record(self) -> SegmentRecord:
@@ -96,6 +137,14 @@ class SequencedSegment:
 
     def __repr__(self) -> str:
         return f"SequencedSegment({self.name!r}, epoch={self.epoch}, rank={self.rank})"
+
+
+def shard_of(record: SegmentRecord) -> tuple[int, ...]:
+    """Return the shard that all rows of a segment are in; nothing if they are in several."""
+    shards = {
+        shard for table in record.tables for shard, size in enumerate(table.shard_bytes) if size
+    }
+    return tuple(shards) if len(shards) == 1 else ()
 
 
 def sequence_segments(

@@ -9,9 +9,9 @@ Does not know: files. (See checkpoint.py for a state's bytes, log.py for where e
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
 
 from ..errors import (
     CorruptionError,
@@ -23,14 +23,12 @@ from ..errors import (
 )
 from ..paths import entry_path
 from .entry import Entry, Settings, Transaction, malformed_error
+from .live_segments import EMPTY, LiveSegments
 from .names import RESERVED_PREFIX, lower_name
 from .segment_record import check_shards
-from .sequenced_segment import SequencedSegment
+from .sequenced_segment import SequencedSegment, shard_of
 from .table_definition import TableDefinition
 from .view import CatalogView, ViewDefinition, ViewProgress
-
-# Segments of one compaction share a sequence number and no row: the name makes the order total.
-_ORDER = attrgetter("epoch", "rank", "name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +46,9 @@ class StoreState:
 
     ``time`` is the last commit's, in microseconds since 1970; ``oldest_epoch`` the oldest epoch
     that can be read. ``tables`` are by id, ``table_ids`` by name in lower case. ``segments`` are
-    those with visible rows, by name; ``segments_by_table`` the same by table id, in the order of
-    their sequence numbers. ``transactions`` are the last ones by (writer, table id). ``views`` are
-    by id, which is the id of the table with the view's rows. ``clock_repairs`` are the epochs whose
-    time is before that of the epoch before them, ascending.
+    those with visible rows, by name. ``transactions`` are the last ones by (writer, table id).
+    ``views`` are by id, which is the id of the table with the view's rows. ``clock_repairs`` are
+    the epochs whose time is before that of the epoch before them, ascending.
     """
 
     epoch: int
@@ -62,8 +59,7 @@ class StoreState:
     next_table_id: int
     tables: Mapping[int, CatalogTable]
     table_ids: Mapping[str, int]
-    segments: Mapping[str, SequencedSegment]
-    segments_by_table: Mapping[int, tuple[SequencedSegment, ...]]
+    segments: LiveSegments
     transactions: Mapping[tuple[str, int], Transaction]
     views: Mapping[int, CatalogView]
     clock_repairs: tuple[int, ...] = ()
@@ -73,7 +69,7 @@ class StoreState:
         """Return the state after the entry that created the store."""
         assert entry.epoch == 1
         assert entry.settings is not None
-        return cls(1, entry.commit_id, entry.time, entry.settings, 1, 1, {}, {}, {}, {}, {}, {})
+        return cls(1, entry.commit_id, entry.time, entry.settings, 1, 1, {}, {}, EMPTY, {}, {})
 
     def apply(self, entry: Entry) -> StoreState:
         """Return the state after the next entry."""
@@ -221,7 +217,17 @@ class StoreState:
 
     def segments_of(self, table_id: int) -> tuple[SequencedSegment, ...]:
         """Return the segments with visible rows of a table, the greatest sequence number first."""
-        return self.segments_by_table.get(table_id, ())[::-1]
+        table = self.tables.get(table_id)
+        if table is None:
+            return ()
+        segments = self.segments.of_table(table_id)
+        # All before are older, and invisible.
+        first = bisect_left(segments, table.base_epoch, key=lambda segment: segment.epoch)
+        return segments[first:][::-1]
+
+    def tables_visible_in(self, segment: SequencedSegment) -> list[int]:
+        """Return the ids of the tables whose rows in a segment are visible."""
+        return visible_tables(self.tables, segment)
 
     def expiring_rows(self, table_id: int) -> int:
         """Return an upper bound of the rows of a table that expire: some may have been replaced."""
@@ -245,6 +251,15 @@ def fold(state: StoreState, entries: Sequence[Entry]) -> StoreState:
     return draft.finish()
 
 
+def visible_tables(tables: Mapping[int, CatalogTable], segment: SequencedSegment) -> list[int]:
+    """Return the ids of those of some tables whose rows in a segment are visible."""
+    return [
+        table_id
+        for table_id in segment.table_ids
+        if table_id in tables and tables[table_id].base_epoch <= segment.epoch
+    ]
+
+
 def check_mapping(view: ViewDefinition, settings: Settings) -> None:
     """Raise ValueError unless a view's mapping has the store's number of vnodes."""
     if view.mapping.vnode_count != settings.vnode_count:
@@ -261,12 +276,11 @@ class _Draft:
         self._last: Entry | None = None
         self._tables = dict(state.tables)
         self._table_ids = dict(state.table_ids)
-        self._segments = dict(state.segments)
+        self._added: dict[str, SequencedSegment] = {}
+        self._removed: dict[str, SequencedSegment] = {}
         self._transactions = dict(state.transactions)
         self._views = dict(state.views)
         self._clock_repairs = state.clock_repairs
-        # Only the segments of tables that an entry touched.
-        self._touched: dict[int, list[SequencedSegment]] = {}
 
     def apply(self, entry: Entry) -> None:
         last = self._state if self._last is None else self._last
@@ -329,44 +343,36 @@ class _Draft:
             self._views[progress.view_id] = replace(view, progress=progress)
 
     def _hide_rows(self, table_id: int) -> None:
-        """Remove a table's segments; keep one for the other tables with visible rows in it."""
-        hidden = self._segments_of(table_id)
-        self._touched[table_id] = []
-        for segment in hidden:
-            if not self._tables_visible_in(segment):
-                self._segments.pop(segment.name, None)
-
-    def _tables_visible_in(self, segment: SequencedSegment) -> list[int]:
-        """Return the ids of the tables whose rows in a segment are visible."""
-        ids = (statistics.table_id for statistics in segment.record.tables)
-        return [
-            table_id
-            for table_id in ids
-            if table_id in self._tables and self._tables[table_id].base_epoch <= segment.epoch
+        """Remove the segments of a table in which no table has visible rows any more."""
+        hidden = [
+            segment
+            for segment in (*self._state.segments.of_table(table_id), *self._added.values())
+            if not visible_tables(self._tables, segment)
         ]
+        for segment in hidden:
+            if self._added.pop(segment.name, None) is None:
+                self._removed[segment.name] = segment
 
     def _remove_segments(self, entry: Entry) -> None:
-        removed = {name: self._segments.pop(name) for name in entry.removed}
-        touched = {
-            statistics.table_id
-            for segment in removed.values()
-            for statistics in segment.record.tables
-            if statistics.table_id in self._tables
-        }
-        for table_id in touched:
-            self._touched[table_id] = [
-                segment for segment in self._segments_of(table_id) if segment.name not in removed
-            ]
+        shards: set[int | None] = set()
+        for record in entry.added if entry.removed else ():
+            shards.update(shard_of(record) or (None,))
+        for name in entry.removed:
+            if self._added.pop(name, None) is not None:
+                continue
+            if name in self._removed:
+                raise KeyError(name)
+            self._removed[name] = self._state.segments.find(name, shards)
 
     def _add_segments(self, entry: Entry) -> None:
         changed = set(entry.based_tables)
         for rank, record in enumerate(entry.added):
             check_shards(record, self._state.settings.shards)
             segment = SequencedSegment(record, *(record.sequence_number or (entry.epoch, rank)))
-            for table_id in self._tables_visible_in(segment):
-                self._segments[record.name] = segment
-                self._segments_of(table_id).append(segment)
-                changed.add(table_id)
+            visible = visible_tables(self._tables, segment)
+            if visible:
+                self._added[record.name] = segment
+                changed.update(visible)
         if entry.data_change:
             for table_id in changed:
                 table = self._tables[table_id]
@@ -375,19 +381,12 @@ class _Draft:
                     table.definition, table.base_epoch, entry.epoch
                 )
 
-    def _segments_of(self, table_id: int) -> list[SequencedSegment]:
-        if table_id not in self._touched:
-            self._touched[table_id] = list(self._state.segments_by_table.get(table_id, ()))
-        return self._touched[table_id]
-
     def finish(self) -> StoreState:
         if self._last is None:
             return self._state
-        by_table = dict(self._state.segments_by_table)
-        for table_id, segments in self._touched.items():
-            by_table.pop(table_id, None)
-            if segments:
-                by_table[table_id] = tuple(sorted(segments, key=_ORDER))
+        segments = self._state.segments
+        if self._added or self._removed:
+            segments = segments.changed(self._added.values(), self._removed.values())
         return StoreState(
             self._last.epoch,
             self._last.commit_id,
@@ -397,8 +396,7 @@ class _Draft:
             self._next_table_id,
             self._tables,
             self._table_ids,
-            self._segments,
-            by_table,
+            segments,
             self._transactions,
             self._views,
             self._clock_repairs,

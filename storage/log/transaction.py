@@ -21,6 +21,7 @@ from ..errors import (
     ConflictError,
     CorruptionError,
     EpochExpiredError,
+    EpochNotFoundError,
     OptionError,
     RelstateError,
     RepeatedWriteError,
@@ -132,7 +133,7 @@ class _Race:
             _check_reads(log, proposal.reads, self._checked_epoch, state)
             self._checked_epoch = state.epoch
         check_catalog(self._known, state, proposal)
-        _check_segments(log.environment, state, proposal)
+        _check_segments(log, state, proposal)
         if self._check is not None:
             self._check(state)
         additions = NO_ADDITIONS if self._additions_after is None else self._additions_after(state)
@@ -241,8 +242,9 @@ def _conflicts(log: Log, reads: Reads, entry: Entry, state: StoreState) -> bool:
         raise
 
 
-def _check_segments(environment: Environment, state: StoreState, proposal: Proposal) -> None:
+def _check_segments(log: Log, state: StoreState, proposal: Proposal) -> None:
     """Check that the added segments are complete files and new, the removed ones in the state."""
+    environment = log.environment
     if len(proposal.segments) > MAX_SEGMENTS:
         raise OptionError(
             f"{len(proposal.segments)} segments, but a commit takes at most {MAX_SEGMENTS}: "
@@ -253,18 +255,31 @@ def _check_segments(environment: Environment, state: StoreState, proposal: Propo
         sizes = environment.sizes([segment_path(record.name) for record in proposal.segments])
         for record, size in zip(proposal.segments, sizes, strict=True):
             _check_file(environment, record, size)
+    first = _first_epoch(log, state, proposal) if proposal.segments else 1
     for record in proposal.segments:
-        if record.name in state.segments:
+        committed = state.segments.with_name_of(record, first)
+        if committed is not None:
             raise ConflictError(
-                f"segment {record.name} is part of epoch {state.segments[record.name].epoch} "
-                "already; nothing was committed: what was written is there"
+                f"segment {record.name} is part of epoch {committed.epoch} already; nothing was "
+                "committed: what was written is there"
             )
-    for name in proposal.removed:
-        if name not in state.segments:
+    for segment in proposal.removed:
+        if not state.segments.holds(segment):
             raise ConflictError(
-                f"segment {name} was replaced meanwhile; nothing was committed: look at the "
-                "store again and retry"
+                f"segment {segment.name} was replaced meanwhile; nothing was committed: look at "
+                "the store again and retry"
             )
+
+
+def _first_epoch(log: Log, state: StoreState, proposal: Proposal) -> int:
+    """Return an epoch before which nothing of a proposal can have been committed."""
+    # Times ascend between repairs of the clock only.
+    if state.clock_repairs or not state.segments.has_files:
+        return 1
+    try:
+        return log.epoch_at(state, proposal.started - CLOCK_TOLERANCE)
+    except (EpochNotFoundError, EpochExpiredError):
+        return 1
 
 
 def _check_file(environment: Environment, record: SegmentRecord, size: int | None) -> None:
@@ -301,7 +316,7 @@ def _entry(
         operation=proposal.operation,
         data_change=proposal.data_change,
         added=proposal.segments + additions.segments,
-        removed=proposal.removed,
+        removed=tuple(segment.name for segment in proposal.removed),
         created_tables=created,
         altered_tables=(
             *(altered.after for altered in proposal.altered_tables),

@@ -32,10 +32,9 @@ from ..log.log import Log
 from ..log.proposal import Proposal
 from ..log.segment_record import SegmentRecord
 from ..log.state import StoreState
-from ..log.table_definition import TableDefinition
 from ..log.transaction import commit
 from ..paths import segment_path
-from .layout import Component, components
+from .layout import Component, components, recent_components
 from .policy import BUDGET, FEW, Merge, automatic, full
 from .rewrite import Rewrite, forgets_late_rows, has_expired
 
@@ -140,8 +139,7 @@ class CompactionJob:
         a second attempt of a job whose first one has been committed. Vacuum removes what no commit
         names.
         """
-        tables = self.rewrite.tables
-        state = _commit_merges(log, state, self.started, tables, [self.merge], records)
+        state = _commit_merges(log, state, self.started, [self.rewrite], records)
         report = CompactionReport(
             state.epoch,
             len(self.merge.inputs),
@@ -214,9 +212,9 @@ def auto_compact(
     Return the newest state known. Whatever happens here, the commit is in the log: an error is
     logged, and the merge is due again after the next commit.
     """
-    grown = {table for table in tables if len(state.segments_by_table.get(table, ())) > FEW}
+    grown = {table for table in tables if state.segments.count_of(table) > FEW}
     try:
-        for component in components(state, grown):
+        for component in recent_components(state, grown):
             merges = automatic(component, budget)
             if merges:
                 return _run_merges(log, state, component, merges)
@@ -233,24 +231,23 @@ def _run_merges(
 ) -> StoreState:
     """Run merges of one component and commit them; return ``state`` if others were faster."""
     started = log.environment.now()
-    records = _write_merges(log.environment, state, component, merges)
+    time = rewrite_time(log.environment, state)
+    rewrites = [Rewrite.of(state, component, merge, time) for merge in merges]
+    records = _run_rewrites(log.environment, rewrites)
     try:
         with _removed_if_refused(log.environment, records):
-            return _commit_merges(log, state, started, component.tables, merges, records)
+            return _commit_merges(log, state, started, rewrites, records)
     except (ConflictError, TableNotFoundError):
         # Another compaction came first, and it merges as much as this one would have.
         return state
 
 
-def _write_merges(
-    environment: Environment, state: StoreState, component: Component, merges: Sequence[Merge]
-) -> list[SegmentRecord]:
+def _run_rewrites(environment: Environment, rewrites: Sequence[Rewrite]) -> list[SegmentRecord]:
     """Return the segments that merges make; if one merge fails, those of all are removed."""
-    time = rewrite_time(environment, state)
     records: list[SegmentRecord] = []
     try:
-        for merge in merges:
-            records += Rewrite.of(state, component, merge, time).run(environment)
+        for rewrite in rewrites:
+            records += rewrite.run(environment)
     except BaseException:
         _remove(environment, records)
         raise
@@ -282,31 +279,31 @@ def _commit_merges(
     log: Log,
     state: StoreState,
     started: int,
-    tables: Sequence[TableDefinition],
-    merges: Sequence[Merge],
+    rewrites: Sequence[Rewrite],
     records: Sequence[SegmentRecord],
 ) -> StoreState:
     """Commit that the inputs of merges are replaced; return the state after it.
 
-    ``tables``: those in the inputs, as they were when the merges were planned. ConflictError if an
-    input was removed meanwhile, or a table from which a merge dropped what hides late rows was
-    altered: it may have an index now. TableNotFoundError if a table was dropped, the other errors
-    of a commit.
+    ConflictError if an input was removed meanwhile, or a table from which a merge dropped what
+    hides late rows was altered: it may have an index now. TableNotFoundError if a table was
+    dropped, the other errors of a commit.
     """
+    tables = {table: None for rewrite in rewrites for table in rewrite.tables}
+    inputs = tuple(segment for rewrite in rewrites for segment in rewrite.inputs)
     proposal = Proposal(
         operation=OPERATION,
         started=started,
         data_change=False,
         segments=tuple(records),
-        removed=tuple(file.name for merge in merges for file in merge.inputs),
+        removed=inputs,
         requires=tuple(table for table in tables if forgets_late_rows(table)),
     )
     done = commit(log, state, proposal)
     _logger.info(
         "epoch %d: compacted %d files (%d bytes) to %d in %.3f s",
         done.epoch,
-        len(proposal.removed),
-        sum(merge.size for merge in merges),
+        len(inputs),
+        sum(segment.record.size for segment in inputs),
         len(records),
         (log.environment.now() - started) / 1_000_000,
     )

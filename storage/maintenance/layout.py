@@ -14,11 +14,14 @@ Promises: pure functions of a state. Does not know: which merges are worth their
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple, TypeAlias
 
+from ..log.live_segments import Manifests, contents_of
+from ..log.manifest import Manifest, Shard
 from ..log.names import RESERVED_PREFIX
 from ..log.sequenced_segment import SequencedSegment
 from ..log.state import StoreState
@@ -32,6 +35,11 @@ SequenceNumber: TypeAlias = tuple[int, int]
 # Every commit asks for the files of the tables that it wrote, and changes few of them. As they are
 # asked for in one order, a cache smaller than their number would have none of them.
 _FILES_REMEMBERED = 1 << 16
+
+LEAST_SMALL = 3
+"""So many small files of a shard are left unmerged, however many large ones there are."""
+# In bytes.
+_ABOVE_ANY_BUDGET = 1 << 62
 
 
 class _VisibleTable(NamedTuple):
@@ -93,52 +101,155 @@ class Component:
 
 def components(state: StoreState, tables: Collection[int] | None = None) -> list[Component]:
     """Return the components of some tables that have rows, by default of all."""
-    table_ids = state.segments_by_table.keys() if tables is None else tables
-    remaining = {table_id for table_id in table_ids if table_id in state.segments_by_table}
+    return _components(_Files(state, state.segments.manifests), tables)
+
+
+def recent_components(state: StoreState, tables: Collection[int]) -> list[Component]:
+    """Return the components of some tables as far as automatic merges look at them.
+
+    Of a large store only the newest files of each shard are there, and those with rows of several
+    shards: see `_recent_manifests`. A file that is larger than any budget takes the place of older
+    neighbours: it has their cells and the greatest of their sequence numbers. So a merge of other
+    files of the component is sound if all files were there, and the cells without older files are
+    known.
+    """
+    if not state.segments.has_files:
+        return components(state, tables)
+    recent = _recent_manifests(state.segments.manifests, tables)
+    files = _Files(state, recent, state.segments.manifests)
+    return [
+        # The oldest files are merged first there.
+        _component(_Files(state, state.segments.manifests), found.table_ids)
+        if found.needs_base
+        else found
+        for found in _components(files, tables)
+    ]
+
+
+def _recent_manifests(manifests: Manifests, tables: Collection[int]) -> Manifests:
+    """Return the manifests of the files that automatic merges look at: in each shard the newest.
+
+    They are those with files newer than the oldest file with rows of several shards; and, where a
+    shard has more small files of a table than remain unmerged, as many as have so many of them.
+    """
+    wide = manifests.get(None, ())
+    oldest = wide[0].content.segments[0].key[:2] if wide else None
+    recent: dict[Shard, tuple[Manifest, ...]] = {None: wide}
+    for shard, of_shard in manifests.items():
+        if shard is not None:
+            newer = sum(oldest is not None and part.last[:2] >= oldest for part in of_shard)
+            count = max(newer, _with_small(of_shard, tables))
+            recent[shard] = of_shard[len(of_shard) - count :]
+    return recent
+
+
+def _with_small(manifests: Sequence[Manifest], tables: Collection[int]) -> int:
+    """Return how many manifests of a shard, the newest, have too many small files of each table.
+
+    Tables that have not too many do not count.
+    """
+    missing: Counter[int] = Counter()
+    for manifest in manifests:
+        missing.update({table_id: manifest.small.get(table_id, 0) for table_id in tables})
+    missing = Counter(
+        {table_id: 1 + LEAST_SMALL for table_id in tables if missing[table_id] > LEAST_SMALL}
+    )
+    for count, manifest in enumerate(reversed(manifests)):
+        if not +missing:
+            return count
+        missing.subtract({table_id: manifest.small.get(table_id, 0) for table_id in missing})
+    return len(manifests) if missing else 0
+
+
+class _Files:
+    """The segments of a state in some manifests."""
+
+    def __init__(
+        self, state: StoreState, manifests: Manifests, among: Manifests | None = None
+    ) -> None:
+        """``among``: all manifests of the state, of which ``manifests`` are the newest."""
+        self.state = state
+        self._manifests = [manifest for of_shard in manifests.values() for manifest in of_shard]
+        self._older = [
+            manifest
+            for shard, of_shard in ({} if among is None else among).items()
+            for manifest in of_shard[: len(of_shard) - len(manifests.get(shard, ()))]
+        ]
+        self._segments: dict[int, list[SequencedSegment]] = {}
+
+    def table_ids(self) -> set[int]:
+        """Return the ids of the tables that may have rows in the segments."""
+        return {table_id for manifest in self._manifests for table_id in manifest.tables}
+
+    def of_table(self, table_id: int) -> Sequence[SequencedSegment]:
+        """Return the segments with visible rows of a table."""
+        table = self.state.tables.get(table_id)
+        if table is None:
+            return ()
+        if table_id not in self._segments:
+            self._segments[table_id] = [
+                segment
+                for content in contents_of(
+                    manifest for manifest in self._manifests if table_id in manifest.tables
+                )
+                for segment in content.by_table[table_id]
+                if segment.epoch >= table.base_epoch
+            ]
+        return self._segments[table_id]
+
+    def older(self, table_ids: Collection[int]) -> Iterator[File]:
+        """Yield a file in place of those of each older manifest with rows of some tables."""
+        for manifest in self._older:
+            assert manifest.shard is not None
+            epoch, rank, name = manifest.last
+            cells = frozenset(
+                (table_id, manifest.shard)
+                for table_id in table_ids
+                if table_id in manifest.tables and self.state.tables[table_id].base_epoch <= epoch
+            )
+            if cells:
+                yield File(name, (epoch, rank), _ABOVE_ANY_BUDGET, cells)
+
+
+def _components(files: _Files, tables: Collection[int] | None) -> list[Component]:
+    table_ids = files.table_ids() if tables is None else tables
+    remaining = {table_id for table_id in table_ids if files.of_table(table_id)}
     components = []
     while remaining:
-        connected = _connected(state, min(remaining))
+        connected = _connected(files, min(remaining))
         remaining -= connected
-        components.append(_component(state, connected))
+        components.append(_component(files, connected))
     return components
 
 
-def _connected(state: StoreState, table_id: int) -> set[int]:
+def _connected(files: _Files, table_id: int) -> set[int]:
     """Return the tables that are connected to a table by shared segments, itself included."""
     connected, newly_connected = set[int](), {table_id}
     while newly_connected:
         reached = {
             neighbour
             for connected_id in newly_connected
-            for segment in state.segments_by_table[connected_id]
-            for neighbour in _tables_visible_in(state, segment)
+            for segment in files.of_table(connected_id)
+            if len(segment.table_ids) > 1
+            for neighbour in files.state.tables_visible_in(segment)
         }
         connected |= newly_connected
         newly_connected = reached - connected
     return connected
 
 
-def _tables_visible_in(state: StoreState, segment: SequencedSegment) -> list[int]:
-    """Return the ids of the tables with visible rows in a segment."""
-    tables = (state.tables.get(part.table_id) for part in segment.record.tables)
-    return [
-        table.definition.table_id
-        for table in tables
-        if table is not None and table.base_epoch <= segment.epoch
-    ]
-
-
-def _component(state: StoreState, table_ids: Iterable[int]) -> Component:
-    tables = {table_id: state.tables[table_id].definition for table_id in sorted(table_ids)}
+def _component(found: _Files, table_ids: Iterable[int]) -> Component:
+    tables = {table_id: found.state.tables[table_id].definition for table_id in sorted(table_ids)}
     segments: dict[str, tuple[SequencedSegment, set[int]]] = {}
     for table_id in tables:
-        for segment in state.segments_by_table[table_id]:
+        for segment in found.of_table(table_id):
             segments.setdefault(segment.name, (segment, set()))[1].add(table_id)
     visible = {table_id: _VisibleTable.of(tables[table_id]) for table_id in tables}
     files = [
         _file(segment, tuple(visible[table_id] for table_id in sorted(ids)))
         for segment, ids in segments.values()
     ]
+    files += found.older(tables)
     return Component(
         tuple(tables.values()),
         tuple(sorted(files, key=lambda file: (file.sequence_number, file.name))),

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from .layout import Cell, Component, File, SequenceNumber, is_sound
+from .layout import LEAST_SMALL, Cell, Component, File, SequenceNumber, is_sound
 
 BUDGET = 6 << 20
 """Bytes of input that automatic merges read after one commit."""
@@ -34,8 +34,6 @@ MOST_NARROW = 6
 _EARLY_NARROW = 4
 FEW = min(MOST_WIDE, _EARLY_NARROW)
 """A table with at most this many files is not considered after a commit."""
-# This many small files are left unmerged, however many large ones there are.
-_LEAST_SMALL = 3
 # A merge takes at least this many files if possible: each merge costs a commit.
 _LEAST_FILES = 4
 # The next older file is taken if it is at most this many times as large as those gathered so far.
@@ -109,7 +107,7 @@ def _is_compact(files: Sequence[File], by_shard: bool) -> bool:
 def _are_too_many(files: Sequence[File], most: int, budget: int) -> bool:
     """Return whether there are more small files than may remain beside the large ones."""
     large = sum(file.size > budget * 2 // 5 for file in files)
-    return len(files) - large > max(most - large, _LEAST_SMALL)
+    return len(files) - large > max(most - large, LEAST_SMALL)
 
 
 def _size(files: Sequence[File]) -> int:

@@ -75,9 +75,10 @@ class Rewrite:
     def of(cls, state: StoreState, component: Component, chosen: Merge, time: int) -> Rewrite:
         """Return the rewrite of a merge that was planned over a state."""
         assert is_sound(component.files, chosen.inputs), "a merge would overtake a file that stays"
-        names = {file.name for file in chosen.inputs}
+        inputs = [state.segments.find(file.name, file.shards) for file in chosen.inputs]
+        inputs.sort(key=lambda segment: segment.key, reverse=True)
         segments = (
-            tuple(segment for segment in state.segments_of(table_id) if segment.name in names)
+            tuple(segment for segment in inputs if table_id in state.tables_visible_in(segment))
             for table_id in component.table_ids
         )
         return cls(
@@ -90,6 +91,12 @@ class Rewrite:
             chosen.by_shard,
             time,
         )
+
+    @property
+    def inputs(self) -> tuple[SequencedSegment, ...]:
+        """The segments that are merged, the oldest first."""
+        inputs = {segment.name: segment for segments in self.segments for segment in segments}
+        return tuple(sorted(inputs.values(), key=lambda segment: segment.key))
 
     @property
     def groups(self) -> tuple[frozenset[int], ...]:

@@ -8,7 +8,9 @@ commit before that is known. Only then files are removed:
 - segments that a newly expired epoch names, and no retained one does: at once;
 - segments that nothing in the log names: when they are older than any job that may still commit;
 - archived checkpoints older than the one from which the oldest epoch is read, and temporary files
-  whose writer has ended long ago.
+  whose writer has ended long ago;
+- manifests that no remaining checkpoint names: when they are older than any checkpoint that may
+  still be written.
 
 Archived entries are never removed: they identify the entry of a writer that slept.
 
@@ -20,7 +22,7 @@ Does not know: who reads. A reader of an epoch that expires meanwhile gets an er
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -28,6 +30,7 @@ from ..environment import CLOCK_TOLERANCE, Environment
 from ..errors import ConflictError, EpochExpiredError, EpochNotFoundError
 from ..instant import MOST_SECONDS, seconds_of
 from ..log.entry import Entry
+from ..log.live_segments import KEPT_BLOCKS, file_names
 from ..log.log import Log
 from ..log.proposal import Proposal
 from ..log.rules import oldest_epoch_needed_by_views
@@ -35,10 +38,13 @@ from ..log.state import StoreState
 from ..log.transaction import ORPHAN_GRACE, commit, keep_reserve
 from ..paths import (
     ARCHIVE,
+    BLOCK,
     LOG,
     SEGMENTS,
     is_temporary,
+    manifest_path,
     parse_archived_checkpoint,
+    parse_manifest_file,
     parse_segment_file,
     segment_path,
 )
@@ -171,17 +177,35 @@ def _removable(log: Log, state: StoreState, expiring: set[str], oldest: int, fen
         for path in (f"{folder}/{file}" for file in files if is_temporary(file))
         if _is_older(environment, path, too_old)
     ]
-    checkpoints = _old_checkpoints(log, archived, oldest)
-    return _Files(tuple(segments), (*temporary, *checkpoints))
+    manifests = [name for name in map(parse_manifest_file, archived) if name is not None]
+    # Readers rely on manifests that are named a while before the epoch that they read.
+    start = _first_kept_checkpoint(log, oldest - (KEPT_BLOCKS * BLOCK if manifests else 0))
+    checkpoints = [
+        f"{ARCHIVE}/{file}"
+        for file in archived
+        if (epoch := parse_archived_checkpoint(file)) is not None and epoch < start
+    ]
+    old = [path for path in map(manifest_path, manifests) if _is_older(environment, path, too_old)]
+    # The checkpoints first: they name manifests.
+    return _Files(tuple(segments), (*temporary, *checkpoints, *_unnamed(log, old, start)))
 
 
-def _old_checkpoints(log: Log, archived: list[str], oldest: int) -> Iterator[str]:
-    """Yield the archived checkpoints that are not needed to read the oldest epoch or later ones."""
-    start = max((epoch for epoch in log.checkpoint_epochs() if epoch <= oldest), default=0)
-    for file in archived:
-        epoch = parse_archived_checkpoint(file)
-        if epoch is not None and epoch < start:
-            yield f"{ARCHIVE}/{file}"
+def _first_kept_checkpoint(log: Log, epoch: int) -> int:
+    """Return the epoch of the last checkpoint at or before an epoch; 0 if there is none."""
+    return max((known for known in log.checkpoint_epochs() if known <= epoch), default=0)
+
+
+def _unnamed(log: Log, manifests: Sequence[str], start: int) -> list[str]:
+    """Return the files of those manifests that no checkpoint from ``start`` on names."""
+    unnamed = set(manifests)
+    # The newest has most of them.
+    for epoch in reversed(log.checkpoint_epochs()):
+        if not unnamed or epoch < start:
+            break
+        with suppress(FileNotFoundError):  # another vacuum removed it
+            segments = log.read_checkpoint(epoch).segments
+            unnamed.difference_update(map(manifest_path, file_names(segments.manifests)))
+    return sorted(unnamed)
 
 
 def _is_older(environment: Environment, path: str, time: int) -> bool:

@@ -98,8 +98,11 @@ class AppendCheck:
         added = [
             SequencedSegment(record, state.epoch + 1, rank) for rank, record in enumerate(records)
         ]
-        seen = {} if self._checked is None else self._checked.segments
-        committed = [segment for segment in state.segments_of(table_id) if segment.name not in seen]
+        committed = [
+            segment
+            for segment in state.segments_of(table_id)
+            if self._checked is None or not self._checked.segments.holds(segment)
+        ]
         # What the tasks wrote does not change from one attempt to the next.
         unchecked = added if self._checked is None else []
         encoding = encoding_of(definition, state.settings.vnode_count)

@@ -12,6 +12,7 @@ from relstate.storage.errors import CorruptionError, FormatVersionError
 from relstate.storage.log.checkpoint import decode_checkpoint, encode_checkpoint
 from relstate.storage.log.entry import Entry
 from relstate.storage.log.frame import seal, unseal
+from relstate.storage.log.live_segments import LiveSegments
 from relstate.storage.log.state import StoreState, fold
 from support.commits import record
 from support.histories import FIRST, definition, following, histories
@@ -47,8 +48,7 @@ def test_equal_states_have_equal_bytes(history: list[Entry]) -> None:
     backwards = replace(
         state,
         tables=dict(reversed(state.tables.items())),
-        segments=dict(reversed(state.segments.items())),
-        segments_by_table=dict(reversed(state.segments_by_table.items())),
+        segments=LiveSegments.of(reversed([*state.segments.values()])),
         transactions=dict(reversed(state.transactions.items())),
     )
 

@@ -78,8 +78,8 @@ def test_segments_by_table_are_the_segments(history: list[Entry]) -> None:
         assert shown
         for table in shown:
             expected.setdefault(table.table_id, []).append(segment)
-    by_table = {table: list(segments) for table, segments in state.segments_by_table.items()}
-    assert by_table == expected
+    by_table = {table: list(state.segments_of(table)[::-1]) for table in state.tables}
+    assert {table: segments for table, segments in by_table.items() if segments} == expected
 
 
 def test_folding_nothing_changes_nothing() -> None:

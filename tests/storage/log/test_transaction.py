@@ -198,21 +198,21 @@ def test_upkeep_conflicts_only_if_an_input_is_gone(store: tuple[Log, StoreState]
     log, state = store
     environment = log.environment
     state = committed(log, state, upsert(environment))
-    (name,) = state.segments
+    (segment,) = state.segments.values()
     upkeep = Proposal(
         operation="compact",
         started=environment.now(),
         data_change=False,
         segments=(replace(published(environment, 1), sequence_number=(state.epoch, 0)),),
-        removed=(name,),
+        removed=(segment,),
     )
     later = committed(log, state, upsert(environment))
     compacted = committed(log, state, upkeep)
 
-    assert name not in compacted.segments
+    assert segment.name not in compacted.segments
     assert compacted.table("orders").data_epoch == later.epoch
     again = replace(upkeep, segments=(published(environment, 1),))
-    refused(log, state, again, ConflictError, f"segment {name} was replaced meanwhile")
+    refused(log, state, again, ConflictError, f"segment {segment.name} was replaced meanwhile")
 
 
 def test_more_segments_than_ranks_are_refused(

@@ -39,7 +39,7 @@ _STEPS = st.lists(_WRITE | st.just("compact"), min_size=3, max_size=12)
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let two files be too many, but for stores whose folder is ``untouched``."""
-    for name in ("MOST_WIDE", "MOST_NARROW", "_EARLY_NARROW", "_LEAST_SMALL"):
+    for name in ("MOST_WIDE", "MOST_NARROW", "_EARLY_NARROW", "LEAST_SMALL"):
         monkeypatch.setattr(policy, name, 1)
     monkeypatch.setattr(policy, "_LEAST_FILES", 2)
     monkeypatch.setattr(compaction, "FEW", 1)

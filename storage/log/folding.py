@@ -1,0 +1,131 @@
+"""Folding: the writing of checkpoints, and the removal of what they cover.
+
+Every 32 epochs the writer that committed writes a checkpoint: the fold of all entries so far.
+Entries that two checkpoints cover are copied to an archive, one file per block of 32, and then
+removed, together with the older checkpoints, which are archived too: the state of an older epoch
+is the fold of at most 31 entries onto the checkpoint before it. So `_log` holds at most about a
+hundred files, and opening a store lists them. A pointer to the newest checkpoint would not help:
+it could be stale, so the folder would be listed all the same.
+
+The checkpoint of a store with many segments names manifests, which are put before it. What it names
+like the newest checkpoint in the log's folder is not put again: see manifest_files.py.
+
+Promises: a crash at any moment leaves a log that reads as before; checkpoints of one epoch are
+equal, whoever writes them, but for the names of manifests if writers divide in different ways.
+Does not know: when to fold (log.py).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Set
+from contextlib import suppress
+from dataclasses import dataclass
+
+from ..paths import archived_checkpoint_path, block_of, checkpoint_path, entry_path
+from .archive import archive_block
+from .checkpoint import encode_checkpoint, encode_divided
+from .files import Listing, LogFiles
+from .live_segments import SIZE, file_names
+from .manifest_files import ManifestFiles
+from .state import StoreState
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """How checkpoints are divided: one of at most ``most`` segments is one file.
+
+    Those of others are in manifests of about ``size`` segments each.
+    """
+
+    most: int = 8192
+    size: int = SIZE
+
+
+DIVISION = Division()
+
+
+class Folding:
+    """The folding of one store's log. Safe between threads."""
+
+    def __init__(self, files: LogFiles, division: Division) -> None:
+        self._files = files
+        self._environment = files.environment
+        self._division = division
+
+    def put_checkpoint(self, state: StoreState) -> None:
+        """Write the checkpoint of a state unless it exists."""
+        if len(state.segments) > self._division.most:
+            self._put_divided(state)
+        else:
+            self._put(state.epoch, encode_checkpoint(state))
+
+    def _put(self, epoch: int, data: bytes) -> bool:
+        """Write a checkpoint; return whether there was none, which would be equal."""
+        try:
+            self._environment.put_if_absent(checkpoint_path(epoch), data)
+        except FileExistsError:
+            return False
+        return True
+
+    def _put_divided(self, state: StoreState) -> None:
+        """Write a checkpoint that names manifests. In this order: see manifest_files.py."""
+        kept = self._kept_manifests()
+        files = ManifestFiles(self._environment, state.settings.shards, self._files.manifest_cache)
+        put = files.put(state.segments.divided(self._division.size).manifests, kept)
+        is_new = self._put(state.epoch, encode_divided(state, put.manifests))
+        put.confirm()
+        # Another writer may have divided it otherwise: what that one named is kept.
+        if is_new or self._names(state.epoch) >= file_names(put.manifests):
+            state.segments.adopt(put.manifests, state.epoch)
+
+    def _kept_manifests(self) -> Set[str]:
+        """Return the names of the manifests of the newest checkpoint in the log's folder."""
+        checkpoints = self._files.listing().checkpoints
+        return self._names(checkpoints[-1]) if checkpoints else frozenset()
+
+    def _names(self, epoch: int) -> Set[str]:
+        """Return the names of the manifests of a checkpoint; none if it is gone."""
+        try:
+            return file_names(self._files.checkpoint(epoch).segments.manifests)
+        except FileNotFoundError:
+            return frozenset()
+
+    def _archive_checkpoint(self, epoch: int) -> None:
+        with suppress(FileNotFoundError, FileExistsError):  # another writer did; it is equal
+            data = self._environment.read(checkpoint_path(epoch))
+            self._environment.put_if_absent(archived_checkpoint_path(epoch), data)
+
+    def fold(self) -> None:
+        """Archive and remove what two checkpoints cover. See log.py, "The order of removal"."""
+        listing = self._files.listing()
+        if len(listing.checkpoints) < 2:
+            return
+        *older, covering, _ = listing.checkpoints
+        covered = self._old_enough(listing, covering)
+        for first in sorted({block_of(epoch)[0] for epoch in covered}):
+            archive_block(self._environment, first)
+        for epoch in older:
+            self._archive_checkpoint(epoch)
+        for epoch in older:
+            self._environment.remove(checkpoint_path(epoch))
+        for epoch in covered:
+            self._environment.remove(entry_path(epoch))
+
+    def _old_enough(self, listing: Listing, covering: int) -> list[int]:
+        """Return the entries up to a covering checkpoint that the delay of removal lets go."""
+        covered = [epoch for epoch in listing.entries if epoch <= covering]
+        delay = int(self._environment.removal_delay * 1_000_000)
+        if not delay:
+            return covered
+        latest = self._environment.modified(checkpoint_path(listing.checkpoints[-1])) - delay
+        # The entries were created in the order of their epochs.
+        return covered[
+            : bisect_left(covered, latest, key=lambda epoch: self._modified(entry_path(epoch)))
+        ]
+
+    def _modified(self, path: str) -> int:
+        try:
+            return self._environment.modified(path)
+        except FileNotFoundError:
+            return 0  # another writer removed it
