@@ -163,7 +163,8 @@ class _Rows:
 
     def columns(self, changes: DataFrame) -> DataFrame:
         """Return the columns of the rows, the operation and the sequence."""
-        values = Values(*map(f.col, ("row", "numbers", "exact", "types")), self.units)
+        row, numbers, exact, types = map(f.col, ("row", "numbers", "exact", "types"))
+        values = Values(row, numbers, exact, types, self.units)
         fields_by_type: dict[s.DataType, list[s.StructField]] = {}
         for field in self.schema.fields:
             if isinstance(field.dataType, s.StringType) or is_converted(field.dataType):
