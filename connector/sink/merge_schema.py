@@ -65,8 +65,8 @@ def mismatch_error(
     changes = list(_schema_changes(store, definition)) if definition.older_schemas else []
     history = f". The table's schema has changed: {'; '.join(changes)}" if changes else ""
     return errors.SchemaMismatchError(
-        f"{error}{history}. The option mergeSchema=true adds missing columns to the table and "
-        "widens types"
+        f"{error}{history}. Add columns with ALTER TABLE, or write by format('relstate') with the "
+        "option mergeSchema=true, which adds columns and widens types"
     )
 
 
