@@ -14,11 +14,11 @@ import gc
 import heapq
 import itertools
 import random
-import resource
 import statistics
 import sys
 import threading
 import time
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -375,11 +375,11 @@ def _print_size(terabytes: float) -> None:
     del state, log, empty
     gc.collect()
     environment.requests.clear()
-    before, started = _resident(), time.process_time()
+    started = time.process_time()
     state = Log(environment, EntryCache(), ManifestCache()).load()
     opened = time.process_time() - started
-    memory = _resident() - before
     downloaded = environment.requests["get bytes"]
+    memory = _memory_of(lambda: Log(environment, EntryCache(), ManifestCache()).load())
     apply = seconds_of(lambda: _commit_without_log(environment, state))
     grown = state
     for _ in range(8):
@@ -387,7 +387,7 @@ def _print_size(terabytes: float) -> None:
     choose = seconds_of(lambda: list(map(automatic, recent_components(grown, {TABLE}))))
     print(
         f"| {terabytes} TB | {count:,} | {files / 1e6:,.0f} MB, {written:.1f} s "
-        f"| {1e3 * opened:,.0f} ms | {downloaded / 1e6:,.1f} MB | {memory / 1e6:,.0f} MB "
+        f"| {1e3 * opened:,.0f} ms | {downloaded / 1e3:,.0f} KB | {memory / 1e6:,.1f} MB "
         f"| {1e3 * apply:,.1f} ms | {1e3 * choose:,.1f} ms |",
         flush=True,
     )
@@ -449,10 +449,14 @@ def _commit_without_log(environment: ObjectStore, state: StoreState) -> StoreSta
     return state.apply(entry)
 
 
-def _resident() -> int:
-    """Return the bytes that this process has in memory."""
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * resource.getpagesize()
+def _memory_of(work: Callable[[], object]) -> int:
+    """Return the bytes of memory that what a function returns takes."""
+    tracemalloc.start()
+    result = work()
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    del result
+    return size
 
 
 @dataclass

@@ -30,7 +30,7 @@ from .frame import seal, unseal
 from .live_segments import LiveSegments, Manifests
 from .manifest import Manifest, Shard, by_table, columns, segments_from_json
 from .manifest_files import ManifestCache, ManifestFiles, shared_manifests
-from .sequenced_segment import SequencedSegment
+from .sequenced_segment import KEY_OF, SequencedSegment
 from .state import CatalogTable, StoreState, check_mapping
 from .table_definition import MAX_TABLE_ID, TableDefinition, check_definition
 from .typecheck import check_types
@@ -39,7 +39,7 @@ from .view import CatalogView, ViewDefinition, ViewProgress
 
 def encode_checkpoint(state: StoreState) -> bytes:
     """Return the content of a state's checkpoint file with the records of all segments."""
-    segments = sorted(state.segments.values(), key=lambda segment: segment.key)
+    segments = sorted(state.segments.values(), key=KEY_OF)
     lines = [segment.record_json for segment in segments]
     value = {"segments": columns(segments) | _shards(segments)} | by_table(segments)
     return seal("checkpoint", _to_json(state) | value, lines)

@@ -17,7 +17,7 @@ from ..errors import CorruptionError
 from ..paths import BLOCK
 from .manifest import Manifest, ManifestContent, Shard, divided, ends
 from .segment_record import SegmentRecord
-from .sequenced_segment import SegmentKey, SequencedSegment, shard_of
+from .sequenced_segment import KEY_OF, SegmentKey, SequencedSegment, shard_of
 
 Manifests: TypeAlias = Mapping[Shard, tuple[Manifest, ...]]
 """The manifests of each shard that has any, in the order of their segments."""
@@ -52,9 +52,7 @@ class LiveSegments(Mapping[str, SequencedSegment]):
             by_shard.setdefault(segment.shard, []).append(segment)
         return cls(
             {
-                shard: tuple(
-                    Manifest.of(shard, part) for part in divided(sorted(of_shard, key=_key), SIZE)
-                )
+                shard: (Manifest.of(shard, sorted(of_shard, key=KEY_OF)),)
                 for shard, of_shard in by_shard.items()
             }
         )
@@ -137,11 +135,6 @@ class LiveSegments(Mapping[str, SequencedSegment]):
         """Whether some segments are in files, not in memory for good."""
         return any(manifest.file is not None for manifest in self._all())
 
-    @property
-    def table_ids(self) -> Set[int]:
-        """The ids of the tables with rows in the segments, also of those that are invisible."""
-        return {table_id for manifest in self._all() for table_id in manifest.tables}
-
     def count_of(self, table_id: int) -> int:
         """Return the number of segments with rows of a table, visible or not."""
         return sum(manifest.tables.get(table_id, 0) for manifest in self._all())
@@ -152,7 +145,7 @@ class LiveSegments(Mapping[str, SequencedSegment]):
         if segments is None:
             manifests = [manifest for manifest in self._all() if table_id in manifest.tables]
             parts = (content.by_table.get(table_id, ()) for content in contents_of(manifests))
-            segments = tuple(sorted(chain.from_iterable(parts), key=_key))
+            segments = tuple(sorted(chain.from_iterable(parts), key=KEY_OF))
             self._of_table[table_id] = segments
         return segments
 
@@ -202,7 +195,32 @@ class LiveSegments(Mapping[str, SequencedSegment]):
                 manifests[shard] = changed
             else:
                 del manifests[shard]
-        return LiveSegments(manifests, checkpoint_epoch)
+        changed = LiveSegments(manifests, checkpoint_epoch)
+        if not checkpoint_epoch:
+            changed._of_table = self._of_table_after(added_to.values(), removed_from.values())
+        return changed
+
+    def _of_table_after(
+        self,
+        added: Iterable[Sequence[SequencedSegment]],
+        removed: Iterable[Sequence[SequencedSegment]],
+    ) -> dict[int, tuple[SequencedSegment, ...]]:
+        """Return what `of_table` would return after a change, of the tables that it knows."""
+        new, old = list(chain.from_iterable(added)), list(chain.from_iterable(removed))
+        names = {segment.name for segment in old}
+        touched = {table_id for segment in (*new, *old) for table_id in segment.table_ids}
+        known = self._of_table.copy()
+        for table_id in touched & known.keys():
+            before = known[table_id]
+            if names:
+                before = tuple([segment for segment in before if segment.name not in names])
+            of_table = sorted(
+                (segment for segment in new if table_id in segment.table_ids), key=KEY_OF
+            )
+            after = (*before, *of_table)
+            is_sorted = not before or not of_table or before[-1].key < of_table[0].key
+            known[table_id] = after if is_sorted else tuple(sorted(after, key=KEY_OF))
+        return known
 
     def divided(self, size: int) -> LiveSegments:
         """Return the same segments, in manifests of about ``size`` segments each.
@@ -252,10 +270,6 @@ def is_outdated(segments: LiveSegments, epoch: int) -> bool:
     return 0 < segments.checkpoint_epoch < epoch - KEPT_BLOCKS * BLOCK and segments.has_files
 
 
-def _key(segment: SequencedSegment) -> SegmentKey:
-    return segment.key
-
-
 def _position(manifests: Sequence[Manifest], key: SegmentKey) -> int:
     """Return the index of the manifest that a key belongs to; their number if it is above all."""
     return bisect_left(manifests, key, key=lambda manifest: manifest.last)
@@ -291,7 +305,7 @@ def _changed(
     new = additions.pop(len(manifests), None)
     if new:
         changed += (
-            Manifest.of(shard, part) for part in divided(sorted(new, key=_key), _MOST_IN_MEMORY)
+            Manifest.of(shard, part) for part in divided(sorted(new, key=KEY_OF), _MOST_IN_MEMORY)
         )
     for index in sorted(additions.keys() | removals.keys(), reverse=True):
         changed[index : index + 1] = manifests[index].changed(

@@ -22,7 +22,7 @@ from typing import Any, Protocol, TypeAlias
 import xxhash
 
 from .frame import seal
-from .sequenced_segment import SegmentKey, SequencedSegment
+from .sequenced_segment import KEY_OF, SegmentKey, SequencedSegment
 
 # What a manifest counts as small, in bytes. On disk; a greater number would be as right.
 SMALL = 2_516_582
@@ -137,7 +137,7 @@ class Manifest:
     def get(self, key: SegmentKey) -> SequencedSegment | None:
         """Return the segment with a key, if it is in the manifest."""
         segments = self.content.segments
-        index = bisect_left(segments, key, key=_key)
+        index = bisect_left(segments, key, key=KEY_OF)
         return segments[index] if index < len(segments) and segments[index].key == key else None
 
     def changed(
@@ -150,7 +150,7 @@ class Manifest:
         names = frozenset(removed)
         segments = [segment for segment in self.content.segments if segment.name not in names]
         if added:
-            segments = sorted((*segments, *added), key=_key)
+            segments = sorted((*segments, *added), key=KEY_OF)
         if len(segments) > most:
             yield from (Manifest.of(self.shard, part) for part in divided(segments, most))
         elif segments:
@@ -176,10 +176,6 @@ class Manifest:
                 for table_id, count in sorted(self.file.tables.items())
             ],
         }
-
-
-def _key(segment: SequencedSegment) -> SegmentKey:
-    return segment.key
 
 
 def name_of(data: bytes) -> str:
