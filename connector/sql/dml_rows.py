@@ -92,11 +92,11 @@ class DmlPlanner:
         columns = self._target_columns(statement, frame)
         plain = frame.toDF(*(f"c{index}" for index in range(len(columns))))
         values = [
-            self._stored(plain, f"c{index}", column)
+            f"{self._stored(plain, f'c{index}', column)} AS {quoted(column.name)}"
             for index, column in enumerate(columns)
             if column.name not in statement.computed
         ]
-        return DmlRows(plain.select(_operation(Operation.UPSERT), *values), query, False)
+        return DmlRows(plain.selectExpr(_operation(Operation.UPSERT), *values), query, False)
 
     def _target_columns(self, statement: Insert, frame: DataFrame) -> Sequence[TableColumn]:
         names = tuple(frame.columns) if statement.by_name else statement.columns
@@ -122,18 +122,19 @@ class DmlPlanner:
             if column.generated is None or column.id in assigned
         }
         if any(key.id in assigned for key in self._keys):
-            rows = self._with_moves(frame, f.lit(int(Operation.UPDATE)), values)
+            rows = self._with_moves(frame, str(int(Operation.UPDATE)), values)
             return DmlRows(rows, query, True)
-        rows = frame.select(_operation(Operation.UPDATE), *_old_version(frame), *values.values())
+        stored = [f"{value} AS {quoted(name)}" for name, value in values.items()]
+        rows = frame.selectExpr(_operation(Operation.UPDATE), *_old_versions(frame), *stored)
         return DmlRows(rows, query, False, read.is_clustered)
 
     def _delete_rows(self, statement: Delete) -> DmlRows:
         names = [column.name for column in self._columns if self._is_needed_to_delete(column)]
         read = self._read(statement, lambda delete: delete_query(delete, names))
-        columns = [_operation(Operation.DELETE), *(f.col(quoted(name)) for name in names)]
+        columns = [_operation(Operation.DELETE), *map(quoted, names)]
 
         def deleted_rows(read: LookedUp) -> DmlRows:
-            return DmlRows(read.frame.select(*columns), read.query, False, read.is_clustered)
+            return DmlRows(read.frame.selectExpr(*columns), read.query, False, read.is_clustered)
 
         return _computed(read, deleted_rows)
 
@@ -183,13 +184,11 @@ class DmlPlanner:
                 continue
             values[column.name] = self._merged_value(frame, statement.clauses, index, column)
             if computing:
-                is_computed = f.col(CLAUSE).isin(computing)
+                is_computed = f.expr(f"{CLAUSE} IN ({', '.join(map(str, computing))})")
                 frame = frame.withColumn(f"{COMPUTED}{column.id}", is_computed)
-        operation: Column = f.lit(None).cast("int")
-        for number, clause in enumerate(statement.clauses):
-            code = int(_OPERATIONS[clause.action])
-            operation = f.when(f.col(CLAUSE) == number, code).otherwise(operation)
-        frame = frame.where(f.col(CLAUSE).isNotNull())
+        operations = [int(_OPERATIONS[clause.action]) for clause in statement.clauses]
+        operation = _by_clause({n: str(code) for n, code in enumerate(operations)}, "INT")
+        frame = frame.where(f"{CLAUSE} IS NOT NULL")
         if self._keeps_keys(statement, read):
             return DmlRows(self._without_moves(frame, operation, values), query, True)
         return DmlRows(self._with_moves(frame, operation, values), query, True)
@@ -219,38 +218,35 @@ class DmlPlanner:
 
     def _merged_value(
         self, frame: DataFrame, clauses: Sequence[Clause], index: int, column: TableColumn
-    ) -> Column:
-        """Return the value of a column under the clause that applies; NULL where it gives none."""
+    ) -> str:
+        """Return the SQL of a column's value under the clause that applies; NULL if it has none."""
         if shared_value(index) in frame.columns:
             return self._stored(frame, shared_value(index), column)
-        value: Column = f.lit(None).cast(str(column.type))
-        for number in range(len(clauses)):
-            name = new_value(number, index)
-            if name in frame.columns:
-                stored = self._stored(frame, name, column)
-                value = f.when(f.col(CLAUSE) == number, stored).otherwise(value)
-        return value.alias(column.name)
+        values = {
+            number: self._stored(frame, name, column)
+            for number in range(len(clauses))
+            if (name := new_value(number, index)) in frame.columns
+        }
+        return _by_clause(values, str(column.type))
 
     # Updates of keys
 
-    def _with_moves(
-        self, frame: DataFrame, operation: Column, values: Mapping[str, Column]
-    ) -> DataFrame:
+    def _with_moves(self, frame: DataFrame, operation: str, values: Mapping[str, str]) -> DataFrame:
         """Return changes in which an update that gives a row another key is two changes."""
         flags = [name for name in frame.columns if name.startswith(COMPUTED)]
-        plain = frame.select(
-            operation.alias(OPERATION),
-            *(f.col(old_key(index)) for index in range(len(self._keys))),
-            *_old_version(frame),
-            *map(f.col, flags),
-            *(value.alias(name) for name, value in values.items()),
+        plain = frame.selectExpr(
+            f"{operation} AS {OPERATION}",
+            *(old_key(index) for index in range(len(self._keys))),
+            *_old_versions(frame),
+            *flags,
+            *(f"{value} AS {quoted(name)}" for name, value in values.items()),
         )
         same = f.lit(True)
         for index, key in enumerate(self._keys):
             same = same & f.col(old_key(index)).eqNullSafe(f.col(quoted(key.name)))
         is_moved = (f.col(OPERATION) == int(Operation.UPDATE)) & ~same
         is_deleted = f.col(OPERATION) == int(Operation.DELETE)
-        versions = [name for name in frame.columns if name.startswith(OLD_VERSION)]
+        versions = _old_versions(frame)
         columns = [column for column in self._columns if column.name in values]
         carried = [*versions, *flags]
         own = self._entry(columns, f.col(OPERATION), {}, carried)
@@ -271,14 +267,14 @@ class DmlPlanner:
         return plain.select(f.inline(entries.otherwise(f.array(own))))
 
     def _without_moves(
-        self, frame: DataFrame, operation: Column, values: Mapping[str, Column]
+        self, frame: DataFrame, operation: str, values: Mapping[str, str]
     ) -> DataFrame:
         """Return changes in which each row keeps its key; of a row that goes its key and version.
 
         Spark computes these without a job over rows that it has.
         """
         own = {key.id: old_key(index) for index, key in enumerate(self._keys)}
-        versions = [name for name in frame.columns if name.startswith(OLD_VERSION)]
+        versions = _old_versions(frame)
         ids = self._definition.properties.version_columns
         stored = self._definition.schema.version_columns(ids)
         gone = own | {column.id: name for column, name in zip(stored, versions, strict=True)}
@@ -287,16 +283,15 @@ class DmlPlanner:
             if column.name not in values:
                 continue
             value = values[column.name]
-            if column.id in own:
-                is_old = operation.isin(int(Operation.UPDATE), int(Operation.DELETE))
-            else:
-                is_old = operation == int(Operation.DELETE)
             if column.id in gone:
-                old = f.col(gone[column.id])
-                value = f.when(is_old, old).otherwise(value).alias(column.name)
-            columns.append(value)
+                codes = [int(Operation.DELETE)]
+                if column.id in own:
+                    codes.append(int(Operation.UPDATE))
+                is_old = f"{operation} IN ({', '.join(map(str, codes))})"
+                value = f"CASE WHEN {is_old} THEN {gone[column.id]} ELSE {value} END"
+            columns.append(f"{value} AS {quoted(column.name)}")
         flags = [name for name in frame.columns if name.startswith(COMPUTED)]
-        return frame.select(operation.alias(OPERATION), *map(f.col, [*versions, *flags]), *columns)
+        return frame.selectExpr(f"{operation} AS {OPERATION}", *versions, *flags, *columns)
 
     def _entry(
         self,
@@ -318,15 +313,15 @@ class DmlPlanner:
 
     # Values
 
-    def _stored(self, frame: DataFrame, name: str, column: TableColumn) -> Column:
-        """Return what is stored of a value in a column of the table, under that column's name.
+    def _stored(self, frame: DataFrame, name: str, column: TableColumn) -> str:
+        """Return the SQL of what is stored of a value in a column of the table.
 
         SchemaMismatchError if nothing of the value's type can be stored in the column.
         """
         what = f"table {self._definition.name}: the column {column.name!r}"
         is_ansi = self._reader.session.is_ansi
-        value = stored_value(frame, name, self._types[column.id], what, is_ansi=is_ansi)
-        return value.alias(column.name)
+        stored = self._types[column.id], str(column.type)
+        return stored_value(frame, name, stored, what, is_ansi=is_ansi)
 
 
 _OPERATIONS = {
@@ -363,9 +358,19 @@ def _computing_clauses(
     ]
 
 
-def _operation(operation: Operation) -> Column:
-    return f.lit(int(operation)).alias(OPERATION)
+def _operation(operation: Operation) -> str:
+    return f"{int(operation)} AS {OPERATION}"
 
 
-def _old_version(frame: DataFrame) -> list[Column]:
-    return [f.col(name) for name in frame.columns if name.startswith(OLD_VERSION)]
+def _old_versions(frame: DataFrame) -> list[str]:
+    return [name for name in frame.columns if name.startswith(OLD_VERSION)]
+
+
+# One text for all of an expression: each function of PySpark makes about ten calls to the JVM.
+
+
+def _by_clause(values: Mapping[int, str], type_text: str) -> str:
+    """Return the SQL of the value that the clause of a row has; NULL of a type for others."""
+    branches = "".join(f" WHEN {number} THEN {value}" for number, value in values.items())
+    null = f"CAST(NULL AS {type_text})"
+    return f"CASE {CLAUSE}{branches} ELSE {null} END" if branches else null

@@ -257,14 +257,15 @@ class LookupPlanner:
             return None
         texts = [values[column.name.lower()] for column in access.columns]
         keys = comparable_values(source, texts, access.columns)
-        passed = source.select(*(f.col(quoted(name)) for name in names)).schema
+        fields = {field.name: field for field in source.schema.fields}
+        passed = s.StructType([fields[name] for name in names])
         if keys is None or not _pass_through_python(passed):
             return None
         task = PairLookup(*self._lookup(access, target), keeps_unmatched)
 
         def with_keys(source: DataFrame) -> DataFrame:
             rows = source.alias(statement.source_alias)
-            return rows.select(*(f.col(quoted(name)) for name in names), *map(f.expr, keys))
+            return rows.selectExpr(*map(quoted, names), *keys)
 
         types = [field.dataType for field in passed.fields]
         types += [
@@ -310,7 +311,7 @@ class LookupPlanner:
         keys = comparable_values(plain, texts, access.columns)
         if keys is None:
             return None
-        values = plain.select(*map(f.expr, keys)).toDF(*(c.name for c in access.columns))
+        values = plain.selectExpr(*keys).toDF(*(c.name for c in access.columns))
 
         def shuffled(values: DataFrame) -> DataFrame:
             if access.index is None:

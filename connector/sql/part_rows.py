@@ -184,7 +184,8 @@ class PartPlanner:
         stored_type = spark_type(data_type)
         is_ansi = self._reader.session.is_ansi
         what = f"table {self._definition.name}: {target.name}"
-        return stored_value(frame, name, stored_type, what, is_ansi=is_ansi).alias(name)
+        stored = stored_type, str(data_type)
+        return f.expr(stored_value(frame, name, stored, what, is_ansi=is_ansi)).alias(name)
 
     # Without reading
 
