@@ -11,6 +11,7 @@ Does not know: epochs, what is wrong with a key or a file.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -46,6 +47,7 @@ def point_get(
         return general_get
     heads, decode = encoding.plain_rows if columns is None else encoding.plain_rows_of(columns)
     least_head, most_head = heads[0], heads[-1]
+    prefix_bytes = encoding.prefix.size
 
     def get(key: Sequence[Any]) -> Row | None:
         try:
@@ -53,7 +55,9 @@ def point_get(
             getters = files.getters_by_vnode
             if getters is None or len(full_key) >= GROUP_KEY_BYTES:
                 return general_get(key)
-            for look_up in getters[vnode]:
+            bounds, asked = getters[vnode]
+            place = bisect_right(bounds, full_key[prefix_bytes:]) if bounds else 0
+            for look_up in asked[place]:
                 value = look_up(full_key)
                 if value is not None:
                     if least_head <= value[0] <= most_head:

@@ -30,7 +30,7 @@ from ..log.segment_record import TableStatistics
 from ..log.sequenced_segment import SequencedSegment
 from ..segment import longkey
 from ..segment.block import Block, join_small
-from ..segment.key import LEAST_PREFIX_BYTES
+from ..segment.key import LEAST_PREFIX_BYTES, successor
 from ..segment.registry import registry
 from ..segment.search import KeyRanges
 from ..segment.segment import SegmentFile
@@ -42,9 +42,16 @@ from .scan import Bounds, Source, joined_ranges
 
 Getter: TypeAlias = Callable[[bytes], bytes | None]
 PrefixGetter: TypeAlias = Callable[[bytes], list[tuple[bytes, bytes]]]
-_Lookup = TypeVar("_Lookup", Getter, PrefixGetter)
+_Lookup = TypeVar("_Lookup", Getter, PrefixGetter, int)
+KeyGetters: TypeAlias = tuple[Sequence[bytes], Sequence[tuple[Getter, ...]]]
+"""(bounds, lookups): the lookups of the files that may hold a primary key, the newest first.
+
+They are those at the index ``bisect_right(bounds, primary_key)``."""
 Span: TypeAlias = tuple[bytes, bytes]
 """The first and the last full key of a table in a file."""
+
+# Of more files than these a lookup asks all, as it would take long to know which have which keys.
+_MOST_SPANS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +159,8 @@ def _high(bounds: Bounds) -> bytes:
 class TableFiles:
     """The files of a table. Safe between threads; it holds them open while it lives.
 
-    ``getters_by_vnode``: what `getters` returns for the keys of each vnode; None until it is called
-    and after `close`.
+    ``getters_by_vnode``: where `getters` finds what it returns for the keys of each vnode; None
+    until it is called and after `close`.
     """
 
     def __init__(
@@ -173,7 +180,7 @@ class TableFiles:
         self._verify = verify
         self._epoch = epoch
         self._open_files: tuple[SegmentFile, ...] | None = None
-        self.getters_by_vnode: Sequence[tuple[Getter, ...]] | None = None
+        self.getters_by_vnode: Sequence[KeyGetters] | None = None
         self._prefix_getters: Sequence[tuple[PrefixGetter, ...]] | None = None
         self._cold: _ColdLookups | None = None
 
@@ -294,9 +301,11 @@ class TableFiles:
             if cold is not None:
                 return cold.by_vnode[self._encoding.prefix.vnode_of(full_key)]
             getters = [file.getter() for file in self.opened]
-            by_vnode = lookups_by_vnode(self.segments, getters, self._encoding)
+            by_vnode = getters_by_key(self.segments, getters, self._encoding)
             self.getters_by_vnode = by_vnode
-        return by_vnode[self._encoding.prefix.vnode_of(full_key)]
+        prefix = self._encoding.prefix
+        bounds, asked = by_vnode[prefix.vnode_of(full_key)]
+        return asked[bisect_right(bounds, full_key[prefix.size :])]
 
     def prefix_getters(self, full_prefix: bytes) -> tuple[PrefixGetter, ...]:
         """Return what finds the entries below a prefix in each file that may hold such entries.
@@ -381,6 +390,36 @@ def lookups_by_vnode(
     ]
     owners = shards_of(np.arange(encoding.vnode_count), encoding.vnode_count, shards)
     return [by_shard[shard] for shard in owners.tolist()]
+
+
+def getters_by_key(
+    segments: Sequence[SequencedSegment], getters: Sequence[Getter], encoding: Encoding
+) -> list[KeyGetters]:
+    """Return for each vnode the getters of its shard's segments, by the primary key if it pays."""
+    spans = [KeySpan.around([statistics_of(s, encoding.table_id)]) for s in segments]
+    numbers = lookups_by_vnode(segments, range(len(segments)), encoding)
+    by_numbers = {each: _key_getters(each, spans, getters) for each in set(numbers)}
+    return [by_numbers[each] for each in numbers]
+
+
+def _key_getters(
+    numbers: tuple[int, ...], spans: Sequence[KeySpan], getters: Sequence[Getter]
+) -> KeyGetters:
+    """Return the getters of some files, given by their numbers, the newest file first.
+
+    There are no bounds if a key may be in more than half of the files, or they are many.
+    """
+    files = [(spans[number].least, successor(spans[number].greatest), number) for number in numbers]
+    bounds = sorted({bound for first, end, _ in files for bound in (first, end) if bound})
+    asked: list[tuple[Getter, ...]] = [()]
+    if len(files) <= _MOST_SPANS and all(end for _, end, _ in files):
+        asked += (
+            tuple(getters[n] for first, end, n in files if end and first <= bound < end)
+            for bound in bounds
+        )
+        if max(map(len, asked)) * 2 <= len(files):
+            return bounds, asked
+    return [], [tuple(getters[number] for number in numbers)]
 
 
 def file_source(

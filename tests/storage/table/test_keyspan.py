@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from pathlib import Path
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from relstate.storage.log.segment_record import KEY_BOUND_BYTES
 from relstate.storage.paths import SEGMENTS, segment_path
 from relstate.storage.segment.registry import registry
 from relstate.storage.table.keyspan import KeyRanges, KeySpan, disjoint_groups
+from relstate.storage.table.tablefiles import _key_getters
 from support.stores import committed, contents, upsert, written
 
 # Keys of one or two bytes, of which none begins with another, and one that is cut.
@@ -67,6 +70,25 @@ def test_a_file_is_read_if_a_range_has_one_of_its_keys(
     assert not (may_meet and is_outside and max(map(len, keys)) < KEY_BOUND_BYTES)
 
 
+@given(keys_of_files)
+def test_a_lookup_asks_the_files_that_may_have_its_key(files: list[set[bytes]]) -> None:
+    """The newest first; no others if most files are told apart by their keys."""
+    getters: list[Any] = [f"file {number}" for number in range(len(files))]
+    spans = [span_of_keys(keys) for keys in files]
+
+    bounds, asked = _key_getters(tuple(range(len(files))), spans, getters)
+
+    counts = []
+    for key in KEYS:
+        names = asked[bisect_right(bounds, key)]
+        assert list(names) == sorted(names)
+        assert {getters[n] for n, keys in enumerate(files) if key in keys} <= {*names}
+        cut = key[:KEY_BOUND_BYTES]
+        counts.append(sum(span.least <= cut <= span.greatest for span in spans))
+        assert len(names) == (counts[-1] if bounds else len(files))
+    assert bool(bounds) == (max(counts) * 2 <= len(files))
+
+
 def load(store: Store, *parts: range) -> None:
     """Write each part of a load to a file of its own, all in one commit, as tasks do."""
     files = [written(store, "t", [(key, key) for key in part]) for part in parts]
@@ -89,6 +111,7 @@ def test_files_of_other_keys_are_not_merged(store: Store) -> None:
     assert store.read_plan("t").rows_by_log() is None
     expected = [(key, {205: -1, 299: -2}.get(key, key)) for key in range(300)]
     assert contents(store, "t") == expected
+    assert [store.table("t").get(key) for key in range(-1, 301)] == [None, *expected, None]
     assert store.table("t").count() == 300
 
 
