@@ -27,7 +27,7 @@ from .calendar import date_part, day_sum, epoch_number, time_cast, truncated
 from .choice import choice, coalesce, extreme, of_common_type
 from .column import ColumnValue
 from .computed import Computed, computed
-from .kinds import is_whole
+from .kinds import is_number, is_whole
 from .literal import Literal, literal
 from .number_cast import number_cast
 from .quotient import quotient
@@ -310,6 +310,13 @@ def _boolean(value: Value) -> Value:
     return value
 
 
+def _number(value: Value) -> Value:
+    """Return a number, which is what it is after a +."""
+    if not is_number(value.type):
+        raise UnsupportedTypeError(f"+ of {value.type} is not known")
+    return value
+
+
 _Maker: TypeAlias = Callable[[_Reader, list[Value]], Value]
 
 
@@ -340,6 +347,7 @@ def _only(values: list[Value]) -> Value:
 _FUNCTIONS: dict[tuple[str, int | None], _Maker] = {
     ("abs", 1): _maker(signed, "abs"),
     ("negative", 1): _maker(signed, "-"),
+    ("positive", 1): lambda _, values: _number(_only(values)),
     ("mod", 2): _maker(quotient, "%"),
     ("pmod", 2): _maker(quotient, "pmod"),
     ("coalesce", None): lambda _, values: coalesce(values),

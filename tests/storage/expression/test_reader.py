@@ -41,7 +41,8 @@ def rows(**values: Any) -> pa.RecordBatch:
     ("text", "expected"),
     [
         ("i div 2", -3),
-        ("i % 3", -1),
+        ("+i % +3", -1),
+        ("i > +b", True),
         ("pmod(i, 3)", 2),
         ("pmod(i, -3)", -1),
         ("i / 2", -3.5),
