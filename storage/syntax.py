@@ -58,9 +58,19 @@ _INTERVAL_UNITS = frozenset(
         "NANOSECOND",
     }
 )  # fmt: skip
+_MOMENTS = {
+    exp.DType.DATE: "DATE",
+    exp.DType.TIMESTAMPTZ: "TIMESTAMP",
+    exp.DType.TIMESTAMPLTZ: "TIMESTAMP_LTZ",
+    exp.DType.TIMESTAMPNTZ: "TIMESTAMP_NTZ",
+}
 _JOIN_PARTS = ("method", "side", "kind", "on", "using")
 IS_NOT = "is_not"
 """Marks, in the ``meta`` of a NOT, that it is written as ``x IS NOT y``."""
+LITERAL = "literal"
+"""Marks, in the ``meta`` of a cast, that it is a literal after this word: ``DATE'2026-01-01'``."""
+_UNSIGNED = "unsigned"
+# Marks, in the ``meta`` of the second operand of ``>>``, that the operator is ``>>>``.
 SUFFIX = "suffix"
 """Marks, in the ``meta`` of a cast, that it is a number with this suffix, as ``1.5D``."""
 
@@ -85,16 +95,16 @@ class _Parser(SparkParser):
     # As a CAST, it would not be the literal that Spark reads.
     TYPE_LITERAL_PARSERS: ClassVar[dict[exp.DType, Callable[..., Any]]] = {
         **SparkParser.TYPE_LITERAL_PARSERS,
+        **{
+            kind: lambda parser, value, kind: _literal_cast(parser, value, kind)
+            for kind in _MOMENTS
+        },
         exp.DType.TIME: lambda _parser, value, _type: exp.Var(this=f"TIME{text_of(value)}"),
     }
     # sqlglot leaves out a +, which casts a string to a number.
     UNARY_PARSERS: ClassVar[dict[TokenType, Callable[..., Any]]] = {
         **SparkParser.UNARY_PARSERS,
         TokenType.PLUS: lambda parser: _positive(parser._parse_unary()),
-    }
-    PIPE_SYNTAX_TRANSFORM_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
-        **SparkParser.PIPE_SYNTAX_TRANSFORM_PARSERS,
-        "AS": lambda parser, query: _named(query, parser._parse_table_alias()),
     }
     # Spark has no list comprehension: FOR comes after the aggregates of a PIVOT.
     RANGE_PARSERS: ClassVar[dict[TokenType, Callable[..., Any]]] = {
@@ -188,21 +198,19 @@ class _Parser(SparkParser):
         )
         return tree
 
-    def _parse_pipe_syntax_aggregate_group_order_by(
-        self, query: exp.Select, group_by_exists: bool = True
-    ) -> exp.Select:
-        """Parse the lists of AGGREGATE; a group is what its alias stands for."""
-        query = super()._parse_pipe_syntax_aggregate_group_order_by(query, group_by_exists)
-        group = query.args.get("group")
-        values = {
-            value.alias: value.this
-            for value in reversed(query.expressions)
-            if isinstance(value, exp.Alias)
-        }
-        for name in () if group is None else group.expressions:
-            if isinstance(name, exp.Identifier):
-                name.replace(values[name.name].copy())
-        return query
+    def _parse_term(self, *args: Any, **kwargs: Any) -> Tree | None:
+        """Parse a sum; mark one after ``>>>``, of which sqlglot has read ``>>``."""
+        is_unsigned = self._is_third_sign() and self._match(TokenType.GT)
+        tree: Tree | None = super()._parse_term(*args, **kwargs)
+        if tree is not None and is_unsigned:
+            tree.meta[_UNSIGNED] = True
+        return tree
+
+    def _is_third_sign(self) -> bool:
+        """Return whether the next token is the third one of ``>>>``."""
+        signs = self._tokens[max(self._index - 2, 0) : self._index + 1]
+        are_signs = len(signs) == 3 and all(sign.token_type is TokenType.GT for sign in signs)
+        return are_signs and signs[2].start == signs[0].start + 2
 
     def _parse_pivot_aggregation(self) -> Tree | None:
         """Parse an aggregate of a PIVOT, which is an expression in Spark."""
@@ -215,6 +223,14 @@ class _Parser(SparkParser):
         if isinstance(tree, exp.Not):
             tree.meta[IS_NOT] = True
         return tree
+
+
+def _literal_cast(parser: SparkParser, value: Tree, data_type: exp.DataType) -> Tree:
+    """Return a date or a time in quotes after its type as a marked cast."""
+    cast: Tree = parser.expression(exp.Cast(this=value, to=data_type))
+    if isinstance(value, exp.Literal):
+        cast.meta[LITERAL] = _MOMENTS[data_type.this]
+    return cast
 
 
 def _positive(operand: Tree | None) -> Tree | None:
@@ -232,10 +248,11 @@ def _is_positive(tree: Tree | None) -> bool:
     return isinstance(tree, exp.Anonymous) and tree.name == "positive"
 
 
-def _named(query: exp.Query, alias: Tree) -> exp.Select:
-    """Return the rows of a query under an alias."""
-    source = exp.Subquery(this=query, alias=alias)
-    return exp.Select(expressions=[exp.Star()], from_=exp.From(this=source))
+def _values_of_star(select: exp.Select) -> list[Tree]:
+    """Return the values after REPLACE of a SELECT of one star; empty for any other SELECT."""
+    columns = select.expressions
+    is_star = len(columns) == 1 and isinstance(columns[0], exp.Star)
+    return list(columns[0].args.get("replace") or ()) if is_star else []
 
 
 def _variant_path_sql(generator: SparkGenerator, tree: Tree) -> str:
@@ -260,6 +277,16 @@ class _Generator(SparkGenerator):
         """Return the text of a cast; a number with a suffix is what Spark takes for a literal."""
         suffix = expression.meta.get(SUFFIX)
         return f"{expression.name}{suffix}" if suffix else super().cast_sql(expression, safe_prefix)
+
+    def select_sql(self, expression: exp.Select) -> str:
+        """Return the text of a SELECT; one that gives columns other values has them after |>."""
+        values = _values_of_star(expression)
+        if not values:
+            return super().select_sql(expression)
+        all_columns = expression.copy()
+        all_columns.set("expressions", [exp.Star()])
+        assignments = (f"{self.sql(v, 'alias')} = {self.sql(v, 'this')}" for v in values)
+        return f"{super().select_sql(all_columns)} |> SET {', '.join(assignments)}"
 
     def join_sql(self, expression: exp.Join, join_op: str | None = None) -> str:
         """Return the text of a join, ASOF after its side and its kind."""
@@ -354,12 +381,12 @@ def tokenize(text: str) -> list[Token]:
 
 
 def parse_tokens(tokens: Sequence[Token], text: str) -> Tree:
-    """Return the tree of the one statement that the tokens of a text are. SqlglotError if none."""
-    try:
-        parsed = _DIALECT.parser().parse(list(tokens), text)
-    except (AssertionError, AttributeError) as error:
-        # sqlglot 30 expects other trees for some steps after |>.
-        raise ParseError("its clauses cannot be combined so; write a SELECT without |>") from error
+    """Return the tree of the one statement that the tokens of a text are. SqlglotError if none.
+
+    It is without hints (``/*+ … */``): sqlglot takes the names in them for tables of their own.
+    """
+    without_hints = [token for token in tokens if token.token_type is not TokenType.HINT]
+    parsed = _DIALECT.parser().parse(without_hints, text)
     trees = [tree for tree in parsed if tree is not None]
     if len(trees) != 1:
         raise ParseError(f"there are {len(trees)} statements where one was expected")
@@ -405,8 +432,6 @@ def describe_read_error(error: SqlglotError) -> str:
     reason = str(first["description"]).partition(" but got ")[0].rstrip(". ")
     if reason.startswith("Required keyword"):
         reason = "incomplete expression"
-    if reason.startswith("Unsupported pipe syntax operator"):
-        return f"|> {first['highlight']} is not supported; write a SELECT without |>"
     word = str(first["highlight"])
     column = first["col"] - len(word) + 1
     return f"{reason} at line {first['line']}, column {column}, near {word!r}"
@@ -436,8 +461,14 @@ def _with_plain_arguments(tree: Tree) -> Tree:
     """Return a tree whose calls have expressions as arguments.
 
     A unit of time, as in ``timestampadd(DAY, 1, t)``, is not a column; IGNORE NULLS, as in
-    ``first(a IGNORE NULLS)``, is the second argument that Spark has for it.
+    ``first(a IGNORE NULLS)``, is the second argument that Spark has for it; ``a >>> b`` is a call.
     """
+    for shift in list(tree.find_all(exp.BitwiseRightShift)):
+        if shift.expression.meta.get(_UNSIGNED):
+            arguments = [shift.this, shift.expression]
+            call = exp.Anonymous(this="shiftrightunsigned", expressions=arguments)
+            tree = call if shift is tree else tree
+            shift.replace(call)
     for call in list(tree.find_all(exp.Anonymous)):
         name, arguments = str(call.this).lower(), call.expressions
         if name in _CHOOSING and len(arguments) == 1 and isinstance(arguments[0], exp.IgnoreNulls):

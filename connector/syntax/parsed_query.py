@@ -21,6 +21,7 @@ from sqlglot.errors import SqlglotError
 
 from relstate.storage import errors, syntax
 
+from .pipes import PIPE, has_pipes, without_pipes
 from .tokens import TokenReader, excerpt, quoted, tokens_of, unreadable_error
 from .tree import Tree, is_row_star
 
@@ -30,7 +31,6 @@ _PATTERN = re.compile(r"[][.*+?|()^$\\]")
 _IMPLICIT_WORDS = frozenset({"PIVOT", "UNPIVOT", "NATURAL", "IDENTIFIER", "TRANSFORM"})
 _VERSION_WORDS = ("VERSION", "SYSTEM_VERSION")
 _TIME_WORDS = ("TIMESTAMP", "SYSTEM_TIME")
-_PIPE = "|>"
 _FEED_FUNCTION = "table_changes"
 
 
@@ -90,7 +90,7 @@ _SET_OPERATORS = frozenset({"EXCEPT", "INTERSECT", "MINUS", "UNION"})
 # What may come after ``TABLE t`` as a query, besides the end. ``table`` may also be a column, and
 # nothing that makes an expression of it is a name and one of these.
 _CLAUSES = frozenset({"CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET", "ORDER", "SORT", "WINDOW"})
-_AFTER_QUERY = _SET_OPERATORS | _CLAUSES | {")", ";", _PIPE}
+_AFTER_QUERY = _SET_OPERATORS | _CLAUSES | {")", ";", PIPE}
 
 
 _VERSION = re.compile(r"[vV](\d+)")
@@ -182,7 +182,7 @@ class ParsedQuery:
         if selects != text:
             text, tokens = selects, tokens_of(selects)
         try:
-            tree = syntax.parse_tokens(tokens, text)
+            tree = syntax.parse_tokens(without_pipes(tokens), text)
         except SqlglotError as error:
             raise unreadable_error(text, error) from None
         except RecursionError:
@@ -193,10 +193,18 @@ class ParsedQuery:
             raise errors.UnsupportedStatementError(f"{excerpt(text)} is not a query")
         return cls(text, tuple(tokens), tree)
 
+    def without_hints(self) -> ParsedQuery:
+        """Return the query without its hints, which change how Spark runs it and not its rows."""
+        hints = [token for token in self.tokens if token.token_type is TokenType.HINT]
+        text = self.text
+        for hint in reversed(hints):
+            text = text[: hint.start] + text[hint.end + 1 :]
+        return self.parse(text) if hints else self
+
     @property
     def has_pipes(self) -> bool:
-        """Whether it is in pipe syntax (``|>``), of which the tree is not as written."""
-        return any(token.text == _PIPE for token in self.tokens)
+        """Whether it is in pipe syntax (``|>``), of which the tree has SELECTs."""
+        return has_pipes(self.tokens)
 
     def table_references(self, is_table: IsTable) -> tuple[TableReference, ...]:
         """Return the references to tables that ``is_table``, in the order of the text.

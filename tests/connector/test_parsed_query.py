@@ -45,6 +45,10 @@ def rewritten(text: str) -> str:
         ("SELECT 'orders' AS orders -- orders", None),
         ("FROM orders SELECT id", "FROM r0 AS `orders` SELECT id"),
         ("FROM orders |> WHERE id > 1", "FROM r0 AS `orders` |> WHERE id > 1"),
+        (
+            "SELECT /*+ BROADCAST(orders) */ id FROM orders",
+            "SELECT /*+ BROADCAST(orders) */ id FROM r0 AS `orders`",
+        ),
         ("TABLE orders", "SELECT * FROM r0 AS `orders`"),
         (
             "(table orders) UNION ALL TABLE revenue ORDER BY 1",

@@ -76,7 +76,7 @@ class Analysis:
         UnsupportedStatementError unless its tree means to Spark what its text does.
         """
         original = self._query(query)
-        rewritten, at_one_time = text_of(_with_is_not(query.tree)), query_at(query, 0)
+        rewritten, at_one_time = text_of(_as_written(query.tree)), query_at(query, 0)
         # Spark puts the time of the optimization in for the present one: both at the same time.
         compared = self._query(at_one_time) if at_one_time is not query else original
         if not self._is_equivalent(compared, rewritten):
@@ -279,15 +279,20 @@ def _check_constant_maps(tree: Tree) -> None:
             )
 
 
-def _with_is_not(tree: Tree) -> Tree:
-    """Return a query that is written with ``x IS NOT y`` where its text was."""
+def _as_written(tree: Tree) -> Tree:
+    """Return a query with ``x IS NOT y`` and ``DATE'2026-01-01'`` where its text has them.
+
+    For Spark these are other expressions than NOT x IS y and a CAST, until it optimizes them.
+    """
 
     def replacement(node: Tree) -> Tree | None:
+        if word := node.meta.get(syntax.LITERAL):
+            return exp.Var(this=f"{word}{text_of(node.this)}")
         if not node.meta.get(syntax.IS_NOT):
             return None
         inner = node.this
         value = exp.Var(this=f"NOT {text_of(inner.expression)}")
-        return exp.Is(this=_with_is_not(inner.this), expression=value)
+        return exp.Is(this=_as_written(inner.this), expression=value)
 
     return substituted(tree, replacement)
 

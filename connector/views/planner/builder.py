@@ -262,21 +262,34 @@ class Builder:
             orders.setdefault(name, Order(name, descending, nulls_first))
         return node, tuple(orders.values())
 
-    def limit(self, node: Node, order: tuple[Order, ...], limit: int | None, offset: int) -> Node:
-        """Return ``limit`` rows of an order, None for all, after the first ``offset``."""
-        node, all_rows = self.with_constant(node, "all_rows")
+    def limit(
+        self,
+        node: Node,
+        order: tuple[Order, ...],
+        limit: int | None,
+        offset: int,
+        partition: Names = (),
+    ) -> Node:
+        """Return ``limit`` rows of an order, None for all, after the first ``offset``.
+
+        ``partition``: fields for each combination of whose values these are taken.
+        """
+        is_global = not partition
+        if is_global:
+            node, all_rows = self.with_constant(node, "all_rows")
+            partition = (all_rows,)
         if limit is not None:
-            return TopN(node, (all_rows,), order, limit, offset, is_global=True)
+            return TopN(node, partition, order, limit, offset, is_global=is_global)
         rank = types.Field(self.namer.unique_name("position"), types.Int())
         return TopN(
             node,
-            (all_rows,),
+            partition,
             order,
             UNBOUNDED,
             offset,
             rank=rank,
             ranking=Ranking.ROW_NUMBER,
-            is_global=True,
+            is_global=is_global,
         )
 
     def is_same(self, node: Node, left: Tree, right: Tree) -> bool:

@@ -85,8 +85,7 @@ def select_columns(tree: exp.Select, scope: Scope) -> list[SelectColumn]:
     for expression in tree.expressions:
         value = expression.this if isinstance(expression, exp.Alias) else expression
         if is_star(value):
-            items = scope.expand_star(value)
-            columns += [SelectColumn(item.name, column(item.field)) for item in items]
+            columns += _columns_of_star(value, scope)
             continue
         if isinstance(expression, exp.Aliases):
             value = expression.this
@@ -99,6 +98,27 @@ def select_columns(tree: exp.Select, scope: Scope) -> list[SelectColumn]:
         # Remove parentheses, so that ORDER BY 1 sees that a SELECT column is a constant.
         columns.append(SelectColumn(_column_name(expression), without_parentheses(resolved)))
     return columns
+
+
+def _columns_of_star(star: Tree, scope: Scope) -> list[SelectColumn]:
+    """Return the columns of a star, those after its REPLACE with the values there."""
+    replaced = (
+        {}
+        if isinstance(star, exp.Column)
+        else {value.alias.lower(): value.this for value in star.args.get("replace") or ()}
+    )
+    if replaced:
+        star = star.copy()
+        star.set("replace", None)
+    return [
+        SelectColumn(
+            item.name,
+            without_parentheses(scope.resolve(replaced[item.name.lower()]))
+            if item.name and item.name.lower() in replaced
+            else column(item.field),
+        )
+        for item in scope.expand_star(star)
+    ]
 
 
 def _names_of(tree: Tree) -> tuple[str, ...]:

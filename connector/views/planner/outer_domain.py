@@ -29,9 +29,8 @@ from relstate.connector.syntax.tree import (
 from relstate.storage import types
 
 from ..plan.join import JoinKind
-from ..plan.node import Names, Node, Order
+from ..plan.node import Names, Node
 from ..plan.stateless import Project, Scan, ScanColumn
-from ..plan.topn import TopN
 from .builder import Builder, Item, Relation, field_title, has_subquery_call, pass_through_output
 from .expressions import function_name, unsupported_error
 from .group_by import plan_aggregate, plan_distinct, with_defaults
@@ -342,13 +341,6 @@ def partition_by_domain(expression: Tree, keys: Names) -> Tree:
         return window
 
     return substituted(expression, replacement)
-
-
-def limit_per_combination(
-    relation: Relation, order: tuple[Order, ...], limit: int, offset: int
-) -> Relation:
-    """Return the first rows of each combination."""
-    return replace(relation, node=TopN(relation.node, relation.domain, order, limit, offset))
 
 
 def _is_equality(condition: Tree) -> bool:

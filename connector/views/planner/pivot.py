@@ -55,8 +55,11 @@ def plan_pivot(
     ``domain``: the outer values that the relation may be for.
     """
     if tree.unpivot:
-        return _unpivot(builder, relation, tree)
-    return _pivot(builder, relation, tree, domain)
+        relation = _unpivot(builder, relation, tree)
+    else:
+        relation = _pivot(builder, relation, tree, domain)
+    alias = tree.args.get("alias")
+    return relation if alias is None else relation.with_alias(alias.name)
 
 
 def _list_of(tree: exp.Pivot) -> exp.In:
@@ -149,14 +152,17 @@ def _check_distinct(listed: exp.In) -> None:
 
 def _is_value(builder: Builder, relation: Relation, keys: Sequence[Tree], listed: Tree) -> Tree:
     """Return the condition that the columns after FOR have a value of the list."""
-    values = [Scope(()).resolve(part) for part in _parts(_without_alias(listed))]
+    value = _without_alias(listed)
+    # A list in parentheses is a struct where one column is compared with it.
+    parts = _parts(value) if len(keys) > 1 else [value]
+    values = [Scope(()).resolve(part) for part in parts]
     if len(values) != len(keys):
         raise unsupported_error("this PIVOT", "each value has as many parts as there are columns")
     data_types = builder.analysis.types_of(relation.node.fields, [text_of(key) for key in keys])
     return conjunction(
         [
-            parse_expression(f"{text_of(key)} <=> {cast_text(text_of(value), data_type)}")
-            for key, value, data_type in zip(keys, values, data_types, strict=True)
+            parse_expression(f"{text_of(key)} <=> {cast_text(text_of(own), data_type)}")
+            for key, own, data_type in zip(keys, values, data_types, strict=True)
         ]
     )
 
@@ -223,9 +229,7 @@ def _unpivot(builder: Builder, relation: Relation, tree: exp.Pivot) -> Relation:
         present = [parse_expression(f"{types.quoted(field)} IS NOT NULL") for field in fields[1:]]
         node = builder.filter(node, [disjunction(present)])
     new_items = map(Item, (name.name, *(field.name for field in made)), fields)
-    result = Relation(node, (*passed, *new_items), domain=relation.domain)
-    alias = tree.args.get("alias")
-    return result if alias is None else result.with_alias(alias.name)
+    return Relation(node, (*passed, *new_items), domain=relation.domain)
 
 
 def _row_name(entry: Tree) -> str:

@@ -54,7 +54,6 @@ from .outer_domain import (
     as_inputs,
     find_parameters,
     group_over_domain,
-    limit_per_combination,
     partition_by_domain,
     plan_domain,
     without_domain_columns,
@@ -381,7 +380,7 @@ class QueryPlanner:
         limit, offset = limit_and_offset(tree)
         if limit is None and not offset and (relation.domain or not keys):
             return relation
-        if limit is not None and domain is not None and relation.domain:
+        if domain is not None and relation.domain:
             domain.check_limit(tree)
         if not keys and limit and not offset and joins_one_row_at_most(relation.node):
             return relation
@@ -391,13 +390,11 @@ class QueryPlanner:
                 "it does not say which rows it takes; add an ORDER BY",
                 tree,
             )
-        if limit is None and offset and relation.domain:
-            raise unsupported_error("OFFSET without LIMIT", "add a LIMIT", tree)
         node, order = self._builder.compute_order(relation.node, keys, "ORDER BY")
-        if limit is not None and relation.domain:
-            return limit_per_combination(replace(relation, node=node), order, limit, offset)
         if limit is not None or offset:
-            node = self._builder.limit(node, order, limit, offset)
+            node = self._builder.limit(node, order, limit, offset, relation.domain)
+        if relation.domain:
+            return replace(relation, node=node)
         return Relation(node, relation.items, order)
 
     # UNION, INTERSECT, EXCEPT

@@ -57,6 +57,8 @@ _IS_FIELD = "is_field"
 # Where no column has this name, it is Spark's name for grouping_id().
 _GROUPING_ID = "grouping__id"
 
+# Stars in the arguments of other calls are expanded with the names of parts of structs.
+_WITH_STARS = exp.Count, exp.Distinct, exp.Array, exp.In
 # The patterns of LIKE ANY and LIKE ALL are no row.
 _QUANTIFIERS = exp.Any, exp.All
 
@@ -98,7 +100,7 @@ class Scope:
 
         ``replacement``: returns what replaces a part of it, in place of the scope's own rules.
         """
-        expression = self._replace_subqueries(expression)
+        expression = substituted(self._replace_subqueries(expression), self._without_stars)
         check_resolved(expression)
         tree = substituted(self._name_struct_parts(expression), replacement or self._replacement)
         tree = substituted(tree, _last_moment)
@@ -114,6 +116,23 @@ class Scope:
         return substituted(
             expression, lambda node: resolve_subquery(node, self) if is_subquery(node) else None
         )
+
+    def _without_stars(self, node: Tree) -> Tree | None:
+        """Return a count, an array, a DISTINCT or an IN with columns for its stars."""
+        if not isinstance(node, _WITH_STARS):
+            return None
+        arguments = [*([node.this] if isinstance(node, exp.Count) else []), *node.expressions]
+        if not any(is_star(argument) and not is_row_star(argument) for argument in arguments):
+            return None
+        columns: list[Tree] = []
+        for argument in arguments:
+            items = self.expand_star(argument) if is_star(argument) else ()
+            columns += [as_fields(column(item.field)) for item in items] or [argument.copy()]
+        copy = node.copy()
+        if isinstance(node, exp.Count):
+            copy.set("this", columns.pop(0))
+        copy.set("expressions", columns)
+        return copy
 
     def expand_star(self, star: Tree) -> tuple[Item, ...]:
         """Return the columns that ``*`` or ``alias.*`` means."""

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from relstate.connector.syntax.tree import Tree, column, is_star, with_parts
+from relstate.connector.syntax.tree import Tree, column, is_star, substituted, with_parts
 from relstate.storage import types
 
 from .builder import Builder, Item
-from .expressions import unsupported_error
+from .expressions import function_name, unsupported_error
 from .scope import Scope, as_fields
 
 Path = list[str]
@@ -29,16 +29,41 @@ def with_struct_parts(builder: Builder, select: exp.Select, scope: Scope) -> exp
     UnsupportedStatementError for a star without a part of a column that is not a struct, or
     without all parts of one.
     """
-    columns = [
-        _StructStar(builder, scope, expression).columns() if is_star(expression) else []
-        for expression in select.expressions
-    ]
-    if not any(columns):
+
+    def expanded(expressions: Sequence[Tree]) -> list[Tree]:
+        columns = (
+            _StructStar(builder, scope, tree).columns() if is_star(tree) else []
+            for tree in expressions
+        )
+        return [
+            part
+            for own, tree in zip(columns, expressions, strict=True)
+            for part in own or [substituted(tree, of_call)]
+        ]
+
+    def of_call(node: Tree) -> Tree | None:
+        """Return a call of the SELECT's own with parts for stars among its arguments."""
+        is_call = isinstance(node, exp.Anonymous | exp.Array | exp.In)
+        if not is_call or not any(map(is_star, node.expressions)):
+            return None
+        query = node.find_ancestor(exp.Query)
+        if query is not None and query is not select:
+            return None
+        arguments = expanded(node.expressions)
+        if arguments == node.expressions:
+            return None
+        if function_name(node) != "struct":
+            arguments = [tree.this if isinstance(tree, exp.Alias) else tree for tree in arguments]
+        call = node.copy()
+        call.set("expressions", arguments)
+        return call
+
+    if not any(map(is_star, select.find_all(exp.Star, exp.Column))):
         return select
-    expanded = select.copy()
-    written = zip(columns, expanded.expressions, strict=True)
-    expanded.set("expressions", [e for own, star in written for e in own or [star]])
-    return expanded
+    written = expanded(select.expressions)
+    result = select.copy()
+    result.set("expressions", written)
+    return result
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from sqlglot import exp
 
 from relstate.connector.syntax.parsed_query import ParsedQuery
-from relstate.connector.syntax.tree import Tree
+from relstate.connector.syntax.tree import Tree, is_star
 from relstate.storage import errors, types
 
 from ..plan.materialize import Materialize
@@ -39,6 +39,8 @@ from .scope import DecorrelationError
 from .simplify import merge_operators, simplify_plan
 from .windows import plan_unbounded_ranks
 
+_NAMED = exp.Alias, exp.Aliases, exp.Column, exp.Dot
+
 
 def plan_view(
     spark: SparkSession,
@@ -53,7 +55,7 @@ def plan_view(
     UnsupportedStatementError for a query that cannot be maintained, TableNotFoundError for a query
     over tables that the store does not have, Spark's AnalysisException for an invalid query.
     """
-    parsed = ParsedQuery.parse(query)
+    parsed = ParsedQuery.parse(query).without_hints()
     tree = parsed.tree
     analysis = Analysis(spark, tables)
     if analysis.is_case_sensitive:
@@ -66,6 +68,7 @@ def plan_view(
     _check_tables(parsed, tables)
     columns = analysis.columns(parsed)
     builder = Builder(analysis)
+    tree = _with_names_of_spark(tree, columns)
     try:
         relation = QueryPlanner(builder, tables, parsed).plan(tree, {})
     except DecorrelationError as error:
@@ -76,6 +79,26 @@ def plan_view(
     plan = simplify_plan(root)
     check_time_independent(plan, analysis)
     return plan
+
+
+def _with_names_of_spark(tree: Tree, columns: Sequence[types.Field]) -> Tree:
+    """Return a query in which expressions have aliases if it reads them by Spark's names for them.
+
+    As in ``SELECT g, count(*) FROM t GROUP BY g ORDER BY `count(1)```.
+    """
+    read_names = {name.name.lower() for name in tree.find_all(exp.Identifier) if name.quoted}
+    is_select = isinstance(tree, exp.Select) and len(tree.expressions) == len(columns)
+    if not is_select or any(map(is_star, tree.expressions)):
+        return tree
+    expressions = [
+        exp.alias_(expression, field.name, quoted=True)
+        if field.name.lower() in read_names and not isinstance(expression, _NAMED)
+        else expression
+        for expression, field in zip(tree.expressions, columns, strict=True)
+    ]
+    tree = tree.copy()
+    tree.set("expressions", expressions)
+    return tree
 
 
 def _check_tables(query: ParsedQuery, tables: Tables) -> None:

@@ -187,7 +187,7 @@ def test_maps_and_expressions_in_other_words_are_groups(db: Database) -> None:
 
 
 def test_sessions_of_local_times_parts_of_structs_and_pipes_follow_their_rows(db: Database) -> None:
-    """Values have Spark's types: of a session of TIMESTAMP_NTZ, of a string after a +."""
+    """Values have Spark's types and names: of a session, after a +, of stars, of a PIVOT."""
     local = "timestampadd(MINUTE, v, TIMESTAMP_NTZ'2026-03-29 00:30:00')"
     views = {
         "visits": "SELECT g, session_window.start AS s, session_window.end AS e, count(*) AS c "
@@ -196,7 +196,22 @@ def test_sessions_of_local_times_parts_of_structs_and_pipes_follow_their_rows(db
         "cube": "SELECT 1 + v AS a, g, sum(1 + v) AS s, grouping(v + 1) AS n FROM t "
         "GROUP BY CUBE (v + 1, g) HAVING a > 0 OR g IS NOT NULL",
         "unnamed (a, b)": "SELECT struct(v AS a, g).a, k FROM t",
-        "piped": "FROM t |> AGGREGATE sum(k) AS s GROUP BY v + 1 AS w |> AS x |> WHERE x.w > 5",
+        "piped": "FROM t |> SET v = v + 1, k = v |> DROP g |> UNION ALL SELECT 7, v FROM t "
+        "|> AS a |> WHERE a.v > 5",
+        "stars": "SELECT g, count(DISTINCT *) AS a, count(*, k) AS b, count(t.*, t.*) AS c "
+        "FROM t GROUP BY g",
+        "titles (g, n)": "SELECT g, count(*) FROM t GROUP BY g ORDER BY `count(1)` DESC, g LIMIT 2",
+        "shifts": "SELECT k, -k >>> 1 AS s, array(q.*) AS l, 5 IN (q.*) AS i FROM (SELECT k, v "
+        "FROM t) q",
+        "pivoted": "SELECT p.v, p.a FROM (SELECT v, g FROM t) PIVOT (count(*) FOR g IN ('a', 'b')) "
+        "AS p",
+        "later": "SELECT k, (SELECT max(v) FROM (SELECT v FROM t AS x WHERE x.g = t.g ORDER BY v "
+        "OFFSET 1)) AS m FROM t",
+        "structs": "SELECT /*+ REPARTITION(2), BROADCAST(q) */ k, to_json(struct(s.*, 1 AS x)) "
+        "AS s, coalesce(q.s.*) AS c, to_json(struct(* EXCEPT (s.a))) AS e, "
+        "explode(array(DATE'2026-01-01')) AS d FROM (SELECT k, struct(v AS a, k AS b) AS s "
+        "FROM t) q",
+        "steps": "FROM t |> AGGREGATE sum(k) AS s GROUP BY v + 1 AS w |> AS x |> WHERE x.w > 5",
     }
     put(db.store, "t", (1, "a", 4), (2, "a", 5), (3, "a", 60), (4, "b", None), (5, None, 7))
     for name, query in views.items():
