@@ -236,12 +236,22 @@ def _stored_columns(
     names = [*keys, *(name for name in names if name not in keys)]
     unknown = [source_columns[name] for name in names if name not in table_columns]
     if unknown:
+        advice = _FEED_ADVICE if "_change_type" in map(str.lower, unknown) else _COLUMNS_ADVICE
         raise errors.SchemaMismatchError(
-            f"the source has columns that the table does not have: {', '.join(unknown)}; leave "
-            "them out with column_list or except_column_list, or add them with ALTER TABLE"
+            f"the source has columns that the table does not have: {', '.join(unknown)}; {advice}"
         )
     version_names = {column.name.lower() for column in versions}
     return [source_columns[name] for name in names if name not in version_names]
+
+
+_COLUMNS_ADVICE = (
+    "leave them out with column_list or except_column_list, or add them with ALTER TABLE"
+)
+_FEED_ADVICE = (
+    "of a change feed leave out its preimages, where(\"_change_type != 'update_preimage'\"), pass "
+    "apply_as_deletes=\"_change_type = 'delete'\" and sequence_by='_commit_version', and name its "
+    "own columns in except_column_list"
+)
 
 
 def _check_table(definition: TableDefinition) -> None:

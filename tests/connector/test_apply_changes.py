@@ -155,8 +155,8 @@ def test_columns_may_have_any_names(
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
-        ({"stored_as_scd_type": 3}, OptionError, "it is 1, or 2"),
-        ({"track_history_column_list": ["name"]}, OptionError, "it is 1, or 2"),
+        ({"stored_as_scd_type": 3}, OptionError, "pass 1 for the current rows, or 2"),
+        ({"track_history_column_list": ["name"]}, OptionError, "pass 1 for the current rows, or 2"),
         ({"apply_as_truncates": "op = 'T'"}, OptionError, "TRUNCATE TABLE"),
         ({"except_column_list": ["op"]}, OptionError, "not both"),
         ({"column_list": ["id", "nothing"]}, SchemaMismatchError, "no column 'nothing'"),
@@ -181,6 +181,16 @@ def test_arguments_that_do_not_fit_are_refused(
 
     with pytest.raises(error, match=text):
         db.apply_changes("users", changes(spark, (1, "a", 1, "I")), **defaults)
+
+
+def test_a_change_feed_is_told_how_to_be_applied(
+    spark: SparkSession, db: Database, users: str
+) -> None:
+    """Its preimages have the version of their postimages, so that either could remain."""
+    feed = spark.sql("SELECT 1 AS id, 'a' AS name, 'insert' AS _change_type, 5 AS _commit_version")
+
+    with pytest.raises(SchemaMismatchError, match="leave out its preimages"):
+        db.apply_changes("users", feed, ["id"], "_commit_version")
 
 
 def test_a_table_without_a_version_column_is_refused(spark: SparkSession, db: Database) -> None:
