@@ -311,7 +311,7 @@ def merge(environment: ObjectStore, log: Log, state: StoreState) -> tuple[StoreS
     written, removed = [], []
     for chosen in automatic(component):
         sizes = [0] * SHARDS
-        inputs = [state.segments[file.name] for file in chosen.inputs]
+        inputs = [state.segments.find(file.name, file.shards) for file in chosen.inputs]
         for segment in inputs:
             for shard, size in enumerate(segment.record.tables[0].shard_bytes):
                 sizes[shard] += size

@@ -94,15 +94,22 @@ class LiveSegments(Mapping[str, SequencedSegment]):
 
     def find(self, name: str, shards: Collection[Shard] = ()) -> SequencedSegment:
         """Return a segment by its name, which probably is in one of some shards. KeyError."""
-        unread = []
-        for manifest in self._all():
+        likely = [
+            manifest
+            for shard in (None, *shards)
+            for manifest in reversed(self.manifests.get(shard, ()))
+        ]
+        unread: dict[Manifest, None] = {}
+        # To ask for each of them takes long in a large store: the likely ones come first.
+        for manifest in chain(likely, self._all()):
             content = manifest.known
             if content is None:
-                unread.append(manifest)
+                unread[manifest] = None
             elif name in content.by_name:
                 return content.by_name[name]
-        unread.sort(key=lambda manifest: (manifest.shard in shards, manifest.last), reverse=True)
-        for manifest in unread:
+        for manifest in sorted(
+            unread, key=lambda manifest: (manifest.shard in shards, manifest.last), reverse=True
+        ):
             segment = manifest.content.by_name.get(name)
             if segment is not None:
                 return segment
@@ -195,10 +202,10 @@ class LiveSegments(Mapping[str, SequencedSegment]):
                 manifests[shard] = changed
             else:
                 del manifests[shard]
-        changed = LiveSegments(manifests, checkpoint_epoch)
+        after = LiveSegments(manifests, checkpoint_epoch)
         if not checkpoint_epoch:
-            changed._of_table = self._of_table_after(added_to.values(), removed_from.values())
-        return changed
+            after._of_table = self._of_table_after(added_to.values(), removed_from.values())
+        return after
 
     def _of_table_after(
         self,

@@ -31,7 +31,7 @@ def rows(keys: list[int], value: str) -> pa.Table:
 
 
 def test_a_divided_store_is_the_model(tmp_path: Path) -> None:
-    """Writes, deletes, truncations, merges, an index and a vacuum, by processes that come and go."""
+    """Writes, deletes, truncations, merges, an index, a vacuum; processes come and go."""
     draw = random.Random(1)
     environment = quick_environment(tmp_path / "store")
     store = opened(environment, create=True)

@@ -326,9 +326,12 @@ def test_an_error_in_a_checkpoint_loses_nothing(due: Path, tmp_path: Path, kind:
         with suppress(RelstateError):
             divided_log(environment).put_checkpoint(state)
         assert divided_log(quick_environment(environment.root)).load() == state
-        divided_log(quick_environment(environment.root)).put_checkpoint(state)
+        if environment.struck:
+            divided_log(environment).put_checkpoint(state)
+        # What the first attempt made is durable, too: at least what a checkpoint names.
+        environment.power_cut()
         fresh = divided_log(quick_environment(environment.root))
-        assert fresh.read_checkpoint(state.epoch) == fresh.load() == state
+        assert fresh.load() == state
 
 
 def age(environment: LocalEnvironment, clock: ManualClock) -> None:
@@ -418,17 +421,20 @@ def test_a_follower_reads_a_newer_checkpoint_in_time(tmp_path: Path, clock: Manu
     """It never needs a manifest that vacuum has removed, however long it follows."""
     environment = quick_environment(tmp_path / "store", clock)
     writer = Writer.of(environment, seed=2)
-    writer.advance(40)
-    log = divided_log(environment)
+    while writer.state.epoch < 40:
+        writer.write(*(writer.segment([shard], 1) for shard in range(5)))
+    # By its own clock no time passes, so that it never lists the log.
+    log = divided_log(quick_environment(tmp_path / "store", ManualClock()))
     follower = log.load()
-    for epoch in range(50, 250, 10):
-        writer.advance(epoch)
-        clock.advance(20_000)
+    for epoch in range(42, 250, 2):
+        while writer.state.epoch < epoch:
+            writer.write(writer.segment([epoch % 3], 1))
+        clock.advance(4_000)
         age(environment, clock)
         if epoch % 50 == 0:
             writer.state, _ = vacuum(writer.log, writer.state, 0)
         follower = log.refresh(follower)
-    assert manifests_of(environment) >= file_names(follower.segments.manifests)
+        assert manifests_of(environment) >= file_names(follower.segments.manifests)
     assert follower == writer.state
 
 
