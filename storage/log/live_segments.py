@@ -28,6 +28,8 @@ _MOST_IN_MEMORY = 4 * SIZE
 # A state relies on the files of a checkpoint for so many blocks of epochs; vacuum keeps those of as
 # many checkpoints before the one that it needs, and one more.
 KEPT_BLOCKS = 2
+# The segments of a table are read and sorted anew after each commit if there are more of them.
+_MOST_CARRIED = 1 << 18
 # Manifests that are read at once.
 _AT_ONCE = 32
 
@@ -168,9 +170,7 @@ class LiveSegments(Mapping[str, SequencedSegment]):
             return NotImplemented
         if len(self) != len(other):
             return False
-        return dict(zip(self, self.values(), strict=True)) == dict(
-            zip(other, other.values(), strict=True)
-        )
+        return set(self.values()) == set(other.values())
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -203,8 +203,7 @@ class LiveSegments(Mapping[str, SequencedSegment]):
             else:
                 del manifests[shard]
         after = LiveSegments(manifests, checkpoint_epoch)
-        if not checkpoint_epoch:
-            after._of_table = self._of_table_after(added_to.values(), removed_from.values())
+        after._of_table = self._of_table_after(added_to.values(), removed_from.values())
         return after
 
     def _of_table_after(
@@ -216,7 +215,11 @@ class LiveSegments(Mapping[str, SequencedSegment]):
         new, old = list(chain.from_iterable(added)), list(chain.from_iterable(removed))
         names = {segment.name for segment in old}
         touched = {table_id for segment in (*new, *old) for table_id in segment.table_ids}
-        known = self._of_table.copy()
+        known = {
+            table_id: segments
+            for table_id, segments in self._of_table.copy().items()
+            if len(segments) <= _MOST_CARRIED
+        }
         for table_id in touched & known.keys():
             before = known[table_id]
             if names:
