@@ -6,7 +6,7 @@ from bisect import bisect_right
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from relstate.storage import Store
@@ -49,6 +49,7 @@ def test_a_row_is_in_files_of_one_group(files: list[set[bytes]], data: st.DataOb
             assert group_of[left] == group_of[right] or not {*left_keys} & {*right_keys}
 
 
+@example({KEYS[-1]}, [(KEYS[-1], None)])
 @given(st.sets(st.sampled_from(KEYS), min_size=1), st.lists(st.tuples(ends, ends), max_size=3))
 def test_a_file_is_read_if_a_range_has_one_of_its_keys(
     keys: set[bytes], ranges: list[tuple[bytes | None, bytes | None]]
