@@ -13,6 +13,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import compress, groupby, pairwise
 from operator import itemgetter
 from typing import TypeAlias, TypeVar
@@ -180,6 +181,8 @@ class TableFiles:
         self._verify = verify
         self._epoch = epoch
         self._open_files: tuple[SegmentFile, ...] | None = None
+        # Of every segment that was opened, by its name: vacuum may remove what is not open.
+        self._held: dict[str, SegmentFile] = {}
         self.getters_by_vnode: Sequence[KeyGetters] | None = None
         self._prefix_getters: Sequence[tuple[PrefixGetter, ...]] | None = None
         self._cold: _ColdLookups | None = None
@@ -221,16 +224,19 @@ class TableFiles:
 
     def _open(self, segments: Sequence[SequencedSegment]) -> tuple[SegmentFile, ...]:
         try:
-            return tuple(
+            files = tuple(
                 registry.open(self._environment, segment.record, self._verify)
                 for segment in segments
             )
         except SegmentMissingError as error:
             raise self._explain(error) from None
+        self._held.update(zip((segment.name for segment in segments), files, strict=True))
+        return files
 
     def close(self) -> None:
         """Release the files; the next use opens them again. For a read that has met damage."""
         self._open_files = self.getters_by_vnode = self._prefix_getters = self._cold = None
+        self._held = {}
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -271,15 +277,17 @@ class TableFiles:
         spans = (span_of(segment, table_id) for segment in segments)
         return tuple(zip(files, spans, strict=True))
 
+    @cached_property
+    def _key_spans(self) -> list[KeySpan]:
+        """The span of the primary keys of each segment."""
+        table_id = self._encoding.table_id
+        return [KeySpan.around([statistics_of(s, table_id)]) for s in self.segments]
+
     def _opened_if(
         self, is_needed: Callable[[KeySpan], bool]
     ) -> tuple[Sequence[SequencedSegment], Sequence[SegmentFile]]:
         """Return the segments, and the open files, whose spans of primary keys pass a test."""
-        table_id = self._encoding.table_id
-        passes = [
-            is_needed(KeySpan.around([statistics_of(segment, table_id)]))
-            for segment in self.segments
-        ]
+        passes = [is_needed(span) for span in self._key_spans]
         files = self._undamaged
         if all(passes):
             return self.segments, self.opened if files is None else files

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -15,7 +16,7 @@ from relstate.storage.paths import SEGMENTS, segment_path
 from relstate.storage.segment.registry import registry
 from relstate.storage.table.keyspan import KeyRanges, KeySpan, disjoint_groups
 from relstate.storage.table.tablefiles import _key_getters
-from support.stores import committed, contents, upsert, written
+from support.stores import committed, contents, rows_of, upsert, written
 
 # Keys of one or two bytes, of which none begins with another, and one that is cut.
 KEYS = [b"\x01", b"\x02\x01", b"\x02\x02", b"\x02\xff", b"\x03", b"\x04" * (KEY_BOUND_BYTES + 1)]
@@ -134,3 +135,20 @@ def test_a_read_of_a_range_opens_the_files_of_its_keys(store: Store) -> None:
     assert keys == [*range(150, 160), *range(191, 200)]
     for path in paths:
         path.with_suffix(".away").rename(path)
+
+
+def test_a_file_that_a_reader_has_opened_stays_open(store: Store) -> None:
+    """Also if it was opened for some keys only, and is removed: a vacuum may do so."""
+    store.create_table("t", "k BIGINT, v BIGINT", primary_key=["k"])
+    load(store, range(100), range(100, 200))
+    table = store.read_plan("t").open()
+    keys = pa.record_batch({"k": [5, 7]})
+    expected = table.get_rows(keys)[1]
+    registry.close(store.environment.local_path(SEGMENTS))
+    oldest = store.state.segments_of(1)[-1]
+    path = Path(store.environment.local_path(segment_path(oldest.name)))
+    path.rename(path.with_suffix(".away"))
+
+    assert table.get_rows(keys)[1] == expected
+    assert rows_of(expected) == [(5, 5), (7, 7)]
+    path.with_suffix(".away").rename(path)
