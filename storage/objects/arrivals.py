@@ -1,8 +1,8 @@
 """Segments on their way to this machine, which are read while they arrive.
 
 A segment's object is fetched in portions, by some threads that all segments share: the first, which
-has the index of its blocks, then the last, which has the upper pages of the tree, and those
-between in their order; a portion that a reader waits for goes before all others. The threads end
+has the index of its blocks, then the last block, which has the upper pages of the tree, and what is
+between in its order; a portion that a reader waits for goes before all others. The threads end
 when nothing is left to fetch.
 
 Promises: a reader gets only bytes that were verified by the hash of their block, and waits for
@@ -34,7 +34,9 @@ from .leases import Lease
 from .packing import BlockIndex, block_index, index_bytes
 
 AT_ONCE = 8
-_PORTION_BYTES = 4 << 20
+# Of an object: the first portion, so that readers begin early, and the largest. A segment that is
+# smaller than the largest comes by one request.
+_FIRST_BYTES, _PORTION_BYTES = 1 << 20, 4 << 20
 # How long a thread waits that has nothing to do but to ask whether another process is ready.
 _PAUSE = 0.01
 
@@ -172,7 +174,8 @@ class Arrival:
                 return None
             self._end(self._cache.map(origin.path))
             return ()
-        start, object_size = self._fetch(0, _PORTION_BYTES)
+        is_small = origin.size <= _PORTION_BYTES
+        start, object_size = self._fetch(0, _PORTION_BYTES if is_small else _FIRST_BYTES)
         if index_bytes(start) is None:
             self._take_unpacked(start, object_size)
             return ()
@@ -352,10 +355,15 @@ class Arrivals:
 
 
 def _portions(index: BlockIndex, first: int) -> list[tuple[int, int]]:
-    """Return the blocks from the first on in portions of about `_PORTION_BYTES`."""
-    stored = index.stored_starts
-    bounds = [first]
-    while bounds[-1] < len(index.hashes):
-        stop = bisect_right(stored, stored[bounds[-1]] + _PORTION_BYTES) - 1
-        bounds.append(max(stop, bounds[-1] + 1))
+    """Return the blocks from the first on in portions: each twice the one before, up to
+    `_PORTION_BYTES`, and the last block, which has the upper pages of the tree.
+    """
+    stored, last = index.stored_starts, len(index.hashes) - 1
+    bounds, size = [first], _FIRST_BYTES
+    while bounds[-1] < last:
+        size = min(2 * size, _PORTION_BYTES)
+        stop = bisect_right(stored, stored[bounds[-1]] + size) - 1
+        bounds.append(min(max(stop, bounds[-1] + 1), last))
+    if first <= last:
+        bounds.append(last + 1)
     return list(pairwise(bounds))

@@ -57,6 +57,7 @@ def written(uri: str, tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(autouse=True)
 def portions_of_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let each portion have one block."""
+    monkeypatch.setattr(arrivals, "_FIRST_BYTES", 200 << 10)
     monkeypatch.setattr(arrivals, "_PORTION_BYTES", 200 << 10)
 
 
@@ -258,7 +259,7 @@ from relstate.storage import Store
 from relstate.storage.errors import FilesystemError
 from relstate.storage.objects import arrivals
 from support.object_stores import CountedStore
-arrivals._PORTION_BYTES = 200 << 10
+arrivals._FIRST_BYTES = arrivals._PORTION_BYTES = 200 << 10
 root = Path({root!r})
 store = Store.create("", environment=CountedStore("memory://ending/x", root / "a"))
 store.create_table("t", "id BIGINT, v BINARY", primary_key=["id"])

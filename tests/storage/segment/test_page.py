@@ -55,6 +55,32 @@ def test_blocks_hold_just_the_entries_within_bounds(
     assert len(blocks) <= -(-len(pages.first_keys) // leaves)
 
 
+@given(_BOUNDS, _BOUNDS, st.sampled_from([1, 3, 100]), st.booleans())
+def test_no_byte_is_read_before_it_was_waited_for(
+    contents: NDArray[np.uint8], low: bytes | None, high: bytes | None, leaves: int, last: bool
+) -> None:
+    """Of pages or of large values; a range of keys does not wait for the leaves of others."""
+    arrived = np.zeros_like(contents)
+    has = np.zeros(len(contents), np.bool_)
+
+    def wait(start: int, stop: int) -> None:
+        arrived[start:stop] = contents[start:stop]
+        has[start:stop] = True
+
+    pages = Pages(arrived, wait)
+    before = int(has.sum())
+    actual: list[Pair] = []
+    for block in pages.blocks(low, high, leaves, descending=last):
+        (pairs,) = pairs_of([block])
+        actual = [*pairs, *actual] if last else [*actual, *pairs]
+    expected = [
+        pair for pair in _PAIRS if (low or b"") <= pair[0] and (high is None or pair[0] < high)
+    ]
+    assert actual == expected
+    if len(expected) < 10:
+        assert int(has.sum()) - before < len(contents) / 4
+
+
 @given(st.integers(0, len(_PAIRS) - 1), st.binary(max_size=3))
 def test_single_entries_are_found(contents: NDArray[np.uint8], index: int, more: bytes) -> None:
     """Every key has its own value, and an absent key has none."""
