@@ -20,7 +20,7 @@ from ..workbench import Workbench, eighths, new_table, write
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_TASKS = 8
+TASKS = 8
 _GROUPS = 1000
 # Of the table's rows, one in so many changes before a refresh.
 _CHANGED = 10
@@ -37,10 +37,10 @@ def cluster_workers(bench: Workbench) -> Iterator[Figure]:
         new_table(store, "t")
         for part in eighths(bench.size.rows):
             write(store, "t", rows.batches(part))
-        pair.call(_create_view, store.path)
+        pair.call(create_view, store.path)
         changed, numbers = bench.size.rows // _CHANGED, count()
         for case, total, work in (
-            ("scan", bench.size.rows, lambda driver: driver.call(_scan, store.path)),
+            ("scan", bench.size.rows, lambda driver: driver.call(scan_table, store.path)),
             (
                 "write",
                 bench.size.rows,
@@ -68,30 +68,33 @@ def _figure(bench: Workbench, case: str, total: int, samples: Samples) -> Figure
     )
 
 
-def _create_view(spark: SparkSession, path: str) -> None:
+def create_view(spark: SparkSession, path: str) -> None:
+    """Create the view of table ``t`` that the refreshes are of."""
     db = relstate.connect(spark, path)
     db.sql(
         f"CREATE MATERIALIZED VIEW v AS SELECT a % {_GROUPS} AS g, count(*) AS n, sum(d) AS d, "
         "max(ts) AS ts FROM t GROUP BY 1"
     )
-    db.sql(f"ALTER MATERIALIZED VIEW v SET PARALLELISM {_TASKS}")
+    db.sql(f"ALTER MATERIALIZED VIEW v SET PARALLELISM {TASKS}")
     db.refresh()
 
 
-def _scan(spark: SparkSession, path: str) -> float:
-    reader = spark.read.format("relstate").options(table="t", numPartitions=_TASKS)
+def scan_table(spark: SparkSession, path: str) -> float:
+    """Read table ``t``; return the seconds that it took."""
+    reader = spark.read.format("relstate").options(table="t", numPartitions=TASKS)
     return _timed(lambda: reader.load(path).write.format("noop").mode("append").save())
 
 
 def _write(store: Store, driver: ClusterDriver, number: int, total: int) -> float:
     name = f"written{number}"
     new_table(store, name)
-    taken = driver.call(_append, store.path, name, total)
+    taken = driver.call(append_rows, store.path, name, total)
     store.drop_table(name)
     return taken
 
 
-def _append(spark: SparkSession, path: str, name: str, total: int) -> float:
+def append_rows(spark: SparkSession, path: str, name: str, total: int) -> float:
+    """Write rows to a table; return the seconds that it took."""
     writer = rows.frame(spark, total).write.format("relstate").option("table", name)
     return _timed(lambda: writer.mode("append").save(path))
 
@@ -99,10 +102,11 @@ def _append(spark: SparkSession, path: str, name: str, total: int) -> float:
 def _refresh(store: Store, driver: ClusterDriver, start: int, changed: int) -> float:
     # Other rows each time: those beyond the first are new to the table and to the view.
     write(store, "t", rows.batches(range(start, start + changed)))
-    return driver.call(_refresh_views, store.path)
+    return driver.call(refresh_views, store.path)
 
 
-def _refresh_views(spark: SparkSession, path: str) -> float:
+def refresh_views(spark: SparkSession, path: str) -> float:
+    """Refresh the view; return the seconds that it took."""
     db = relstate.connect(spark, path)
     return _timed(db.refresh)
 

@@ -21,6 +21,7 @@ from relstate.storage.segment.registry import registry
 from .. import rows
 from ..buckets import CountedEnvironment, bucket_server
 from ..figure import Comparison, Figure, Samples
+from ..link import limited_link
 from ..turns import Run, in_turns, seconds
 from ..workbench import Workbench, eighths, new_table, write
 
@@ -30,6 +31,8 @@ _WRITERS = 8
 _COMMITS = 20
 _ENTRY_BYTES = 700
 _FETCHES_AT_ONCE = 8
+# Of a network: 400 Mbit/s.
+_LINK_BYTES = 50_000_000
 
 
 def objects(bench: Workbench) -> Iterator[Figure]:
@@ -52,8 +55,7 @@ def _location(bench: Workbench, options: Mapping[str, str], name: str) -> Locati
 def _scans(bench: Workbench, options: Mapping[str, str]) -> Iterator[Figure]:
     """Measure scans of eight segments: all here, and none."""
     total = bench.size.rows // 5
-    path = _location(bench, options, "scan")
-    with Store.create(path) as there, bench.store() as here:
+    with Store.create(_location(bench, options, "scan")) as there, bench.store() as here:
         for store in (there, here):
             new_table(store, "t")
             for part in eighths(total):
@@ -62,8 +64,32 @@ def _scans(bench: Workbench, options: Mapping[str, str]) -> Iterator[Figure]:
             seconds(lambda: _scan(there)), seconds(lambda: _scan(here)), bench.size.turns
         )
         records = [segment.record for segment in there.state.segments.values()]
-        keys = [f"scan/segments/{record.name}.lmdb" for record in records]
+    yield Figure(
+        workload="object-store",
+        case=f"scan from the cache, {total:,} rows in 8 segments",
+        unit="M rows/s",
+        samples=warm.rates(total / 1e6),
+        comparison=Comparison.RATE,
+        against="the same store in a folder",
+        asked=0.95,
+    )
+    yield from _cold_scans(bench, options, records, "")
+    port = int(options["endpoint"].rsplit(":", 1)[1])
+    with limited_link(port, _LINK_BYTES) as link:
+        limited = {**options, "endpoint": f"http://127.0.0.1:{link}"}
+        case = f", {_LINK_BYTES / 1e6:.0f} MB/s at most"
+        yield from _cold_scans(bench, limited, records, case)
+
+
+def _cold_scans(
+    bench: Workbench, options: Mapping[str, str], records: Sequence[SegmentRecord], case: str
+) -> Iterator[Figure]:
+    """Measure a scan that begins with an empty cache, and filling it.
+
+    ``case``: what is said of the network.
+    """
     bucket = _bare_bucket(options)
+    keys = [f"scan/segments/{record.name}.lmdb" for record in records]
     size = sum(bucket.head(key)["size"] for key in keys)
 
     def cold() -> float:
@@ -78,35 +104,20 @@ def _scans(bench: Workbench, options: Mapping[str, str]) -> Iterator[Figure]:
         with Store.open(_location(bench, options, "scan")) as store:
             return seconds(lambda: _fill(store, records))()
 
-    fetches = in_turns(cold, seconds(fetch), bench.size.turns)
-    fills = in_turns(fill, seconds(fetch), bench.size.turns)
-    case = f"{total:,} rows in 8 segments"
-    yield Figure(
-        workload="object-store",
-        case=f"scan from the cache, {case}",
-        unit="M rows/s",
-        samples=warm.rates(total / 1e6),
-        comparison=Comparison.RATE,
-        against="the same store in a folder",
-        asked=0.95,
-    )
-    yield Figure(
-        workload="object-store",
-        case=f"scan without a cache, {case}, {size / 1e6:.0f} MB",
-        unit="MB/s",
-        samples=fetches.rates(size / 1e6),
-        comparison=Comparison.RATE,
-        against="the bare client that fetches the same objects, eight at once",
-        asked=0.7,
-    )
-    yield Figure(
-        workload="object-store",
-        case=f"segments into an empty cache, verified, {size / 1e6:.0f} MB",
-        unit="MB/s",
-        samples=fills.rates(size / 1e6),
-        comparison=Comparison.RATE,
-        against="the bare client that fetches the same objects, eight at once",
-    )
+    for what, ours, asked in (
+        ("scan without a cache", cold, 0.7),
+        ("segments into an empty cache, verified", fill, None),
+    ):
+        samples = in_turns(ours, seconds(fetch), bench.size.turns)
+        yield Figure(
+            workload="object-store",
+            case=f"{what}, {size / 1e6:.0f} MB{case}",
+            unit="MB/s",
+            samples=samples.rates(size / 1e6),
+            comparison=Comparison.RATE,
+            against="the bare client that fetches the same objects, eight at once",
+            asked=asked,
+        )
 
 
 def _scan(store: Store) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from support import cluster_life
+from support import cluster_benchmark, cluster_life
 from support.cluster import LOCAL_CLUSTER, Cluster, on_demand
 from support.drivers import Driver
 from support.object_stores import SECRET
@@ -27,6 +27,13 @@ def test_everything_works_on_a_standalone_cluster(
     if "://" in store_path:
         assert all([*cache.glob("*/segments/*.lmdb")] for cache in cluster.caches())
     assert files_with(SECRET, tmp_path, *cluster.logs(), cluster_driver.folder / "log") == []
+
+
+def test_the_benchmark_of_a_cluster_runs(cluster_driver: Driver, tmp_path: Path) -> None:
+    """On little data: its scan, write and refresh do what they are said to do."""
+    seconds = cluster_driver.run(cluster_benchmark.measure, str(tmp_path / "store"))
+    assert [*seconds] == ["scan", "write", "refresh"]
+    assert all(taken > 0 for taken in seconds.values())
 
 
 def files_with(text: str, *paths: Path) -> list[Path]:
