@@ -102,7 +102,8 @@ class ObjectClient:
     @cached_property
     def _bucket_of_parts(self) -> Any:
         """A client that repeats the parts of an upload; a process that only reads has none."""
-        return connect(self._location, Repeats(_PART_RETRIES, self._repeats.seconds))
+        retries = min(_PART_RETRIES, self._repeats.count)
+        return connect(self._location, Repeats(retries, self._repeats.seconds))
 
     def get(self, key: str) -> bytes:
         """Return an object's content. FileNotFoundError."""

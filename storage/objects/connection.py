@@ -131,7 +131,9 @@ def is_throttling(error: BaseException) -> bool:
 
 def is_refusal(error: BaseException) -> bool:
     """Return whether an error of obstore is an answer that a repeated request would get, too."""
-    return _REFUSAL.search(str(error)) is not None
+    text = str(error)
+    # S3's word for an upload that was too slow, with the status of a wrong request.
+    return _REFUSAL.search(text) is not None and "RequestTimeout" not in text
 
 
 def describe(error: BaseException, options: Mapping[str, str]) -> str:

@@ -230,3 +230,20 @@ def test_options_of_encryption_reach_the_server(tmp_path: Path) -> None:
             put(f"x/{put.__name__}", b"content")
             assert ("x-amz-server-side-encryption", "aws:kms") in headers
             assert ("x-amz-server-side-encryption-aws-kms-key-id", "key-7") in headers
+
+
+def test_an_answer_that_says_no_is_not_asked_for_again(tmp_path: Path) -> None:
+    """By a listing, too, whose refusal obstore reports as any other failure."""
+    seen: list[str] = []
+
+    def answer(method: str, objects: dict[str, bytes], path: str, body: bytes) -> int:
+        seen.append(method)
+        return 403
+
+    with server(answer) as endpoint:
+        client = ObjectClient(location_at(endpoint, tmp_path))
+        for request in (client.get, client.head, client.list):
+            seen.clear()
+            with pytest.raises(FilesystemError):
+                request("x/a")
+            assert len(seen) == 1
