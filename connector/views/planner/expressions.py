@@ -126,7 +126,9 @@ def _check_syntax(node: Tree) -> None:
             )
         case exp.QueryTransform():
             raise unsupported_error(
-                "TRANSFORM … USING", "it runs a script, which may give anything", node
+                "TRANSFORM … USING",
+                "it runs a script, which may give anything; write Spark's own functions",
+                node,
             )
         case exp.With() if node.args.get("recursive"):
             raise unsupported_error(

@@ -129,7 +129,7 @@ REFUSED = {
     "SELECT * FROM t JOIN w USING (id) PIVOT (sum(x) FOR g IN ('a', 'b'))": "in a subquery in FROM",
     "SELECT * FROM IDENTIFIER('t')": "write the name itself",
     "SELECT java_method('java.lang.Math', 'abs', x) AS v FROM t": "code of others",
-    "SELECT TRANSFORM(id) USING 'cat' AS (a) FROM t": "runs a script",
+    "SELECT TRANSFORM(id) USING 'cat' AS (a) FROM t": "write Spark's own functions",
     "SELECT id FROM t NATURAL LEFT ANTI JOIN w": "NATURAL ANTI JOIN",
     "SELECT id FROM t NATURAL SEMI JOIN w": "NATURAL SEMI JOIN",
     "SELECT u.* FROM t JOIN u USING (x)": "one side of a join with USING",
