@@ -140,11 +140,7 @@ def _from_json(
 def _segments(
     value: Mapping[str, Any], lines: Sequence[bytes], shards: int
 ) -> list[SequencedSegment]:
-    # Those that an older relstate wrote do not say the shards.
-    numbers = value["segments"].get("shards")
-    of_segments: list[tuple[int, ...] | None] = [None] * len(lines)
-    if numbers is not None:
-        of_segments = [() if shard is None else (shard,) for shard in numbers]
+    of_segments = [() if shard is None else (shard,) for shard in value["segments"]["shards"]]
     segments = segments_from_json(value, lines, shards, of_segments)
     if len({segment.name for segment in segments}) < len(segments):
         raise ValueError("it names a segment twice")

@@ -228,7 +228,7 @@ def segments_from_json(
     value: Mapping[str, Any],
     lines: Sequence[bytes],
     shards: int,
-    shard_of: Sequence[tuple[int, ...] | None],
+    shard_of: Sequence[tuple[int, ...]],
 ) -> list[SequencedSegment]:
     """Return the segments of `columns` and `by_table` and of the lines of their records.
 

@@ -183,7 +183,8 @@ def test_a_strict_commit_after_a_vacuum_is_a_conflict(filled: Store, has_read: b
     if has_read:
         assert table.get_row(77) is None
     table.insert([77, "mine"])
-    upsert(filled, "t", [(5, "new")])
+    # The statistics of the file do not tell whether it has the key 77.
+    upsert(filled, "t", [(5, "new"), (99, "new")])
     filled.compact()
     filled.vacuum(retention=0)
 

@@ -67,7 +67,8 @@ class Writer:
         path.write_bytes(b"x" * size)
         bytes_by_shard = tuple(9 * (shard in shards) for shard in range(SETTINGS.shards))
         statistics = (
-            TableStatistics(table_id, 1, 0, b"a", b"b", bytes_by_shard) for table_id in tables
+            TableStatistics(table_id, 1, 0, b"a", b"b", bytes_by_shard, b"a", b"b")
+            for table_id in tables
         )
         return SegmentRecord(name, size, "0123456789abcdef", tuple(statistics))
 

@@ -43,7 +43,9 @@ class Grower:
             size // len(shards) * (shard in shards) for shard in range(SETTINGS.shards)
         )
         statistics = (
-            TableStatistics(table_id, 1, self._random.randint(0, 1), b"a", b"b", bytes_by_shard)
+            TableStatistics(
+                table_id, 1, self._random.randint(0, 1), b"a", b"b", bytes_by_shard, b"a", b"b"
+            )
             for table_id in table_ids
         )
         name = f"{self._random.getrandbits(128):032x}-0"
