@@ -1,6 +1,7 @@
 """A bucket for the benchmarks: a server of S3's protocol as a process, and clients that count.
 
-The server is moto, of the extra ``dev``: what it takes is part of both sides of a figure.
+The server is moto, of the extra ``dev``: what it takes is part of both sides of a figure. See
+moto_server.py.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, cast
 
 from relstate.storage import Location
@@ -19,6 +21,8 @@ from relstate.storage.objects.cache import Cache
 from relstate.storage.objects.client import Client, ObjectClient
 from relstate.storage.objects.environment import ObjectEnvironment
 
+SERVER = Path(__file__).with_name("moto_server.py")
+"""The program of the server."""
 _SECONDS = 60
 
 
@@ -32,7 +36,7 @@ def bucket_server(folder: str) -> Iterator[dict[str, str]]:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
     endpoint = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    command = [sys.executable, str(SERVER), "-H", "127.0.0.1", "-p", str(port)]
     with open(f"{folder}/server.log", "wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
     try:

@@ -32,6 +32,7 @@ from relstate.storage.objects.client import IsWanted, ObjectClient, ObjectStatus
 from relstate.storage.objects.environment import ObjectEnvironment
 
 SECRET = "s3cr3t-of-the-tests"
+_S3_SERVER = Path(__file__).parents[2] / "benchmarks" / "moto_server.py"
 
 
 class CountingClient(ObjectClient):
@@ -167,7 +168,7 @@ def s3_server(folder: Path) -> Iterator[str]:
     """Run moto's S3 server as a process; yield its endpoint. It has a bucket ``shop``."""
     port = _free_port()
     endpoint = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    command = [sys.executable, str(_S3_SERVER), "-H", "127.0.0.1", "-p", str(port)]
     with _process(command, folder / "moto.log"):
         _wait_for(lambda: urllib.request.Request(f"{endpoint}/shop", method="PUT"))
         yield endpoint

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from relstate.storage.errors import (
     StorageError,
     UnknownOutcomeError,
 )
+from relstate.storage.objects.client import ObjectClient
 from relstate.storage.objects.requestlimit import MOST_REQUESTS, limit_of
 from support.object_stores import BucketServer, bucket_server, unreliable_proxy
 from support.stores import contents, upsert
@@ -54,6 +56,31 @@ def test_a_store_on_a_server_is_a_store(server: BucketServer, tmp_path: Path) ->
         assert len(contents(new, "t")) == 15
         assert new.check().problems == ()
     assert sum(path.stat().st_size for path in (tmp_path / "b").glob("*/segments/*")) > 0
+
+
+def test_of_several_puts_of_a_new_object_one_succeeds(server: BucketServer, tmp_path: Path) -> None:
+    """What the log relies on, and what other tests on this server rely on."""
+    location = Location(server.uri(""), server.options(tmp_path))
+    clients = [ObjectClient(location) for _ in range(8)]
+    gate = threading.Barrier(len(clients))
+
+    def put(client: ObjectClient, writer: int) -> list[int]:
+        won = []
+        for number in range(50):
+            gate.wait()
+            with suppress(FileExistsError):
+                client.put_new(f"puts/{number}", bytes([writer]) * 100_000)
+                won.append(number)
+        return won
+
+    with ThreadPoolExecutor(len(clients)) as pool:
+        won = list(pool.map(put, clients, range(len(clients))))
+
+    assert sorted(number for numbers in won for number in numbers) == list(range(50))
+    for writer, numbers in enumerate(won):
+        assert all(
+            clients[0].get(f"puts/{number}") == bytes([writer]) * 100_000 for number in numbers
+        )
 
 
 @pytest.mark.parametrize("seed", range(2))
