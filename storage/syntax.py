@@ -69,8 +69,8 @@ IS_NOT = "is_not"
 """Marks, in the ``meta`` of a NOT, that it is written as ``x IS NOT y``."""
 LITERAL = "literal"
 """Marks, in the ``meta`` of a cast, that it is a literal after this word: ``DATE'2026-01-01'``."""
-_UNSIGNED = "unsigned"
 # Marks, in the ``meta`` of the second operand of ``>>``, that the operator is ``>>>``.
+_UNSIGNED = "unsigned"
 SUFFIX = "suffix"
 """Marks, in the ``meta`` of a cast, that it is a number with this suffix, as ``1.5D``."""
 
