@@ -119,10 +119,10 @@ def recent_components(state: StoreState, tables: Collection[int]) -> list[Compon
     files = _Files(state, recent, state.segments.manifests)
     return [
         # The oldest files are merged first there.
-        _component(_Files(state, state.segments.manifests), found.table_ids)
-        if found.needs_base
-        else found
-        for found in _components(files, tables)
+        _component(_Files(state, state.segments.manifests), component.table_ids)
+        if component.needs_base
+        else component
+        for component in _components(files, tables)
     ]
 
 
@@ -238,18 +238,18 @@ def _connected(files: _Files, table_id: int) -> set[int]:
     return connected
 
 
-def _component(found: _Files, table_ids: Iterable[int]) -> Component:
-    tables = {table_id: found.state.tables[table_id].definition for table_id in sorted(table_ids)}
+def _component(among: _Files, table_ids: Iterable[int]) -> Component:
+    tables = {table_id: among.state.tables[table_id].definition for table_id in sorted(table_ids)}
     segments: dict[str, tuple[SequencedSegment, set[int]]] = {}
     for table_id in tables:
-        for segment in found.of_table(table_id):
+        for segment in among.of_table(table_id):
             segments.setdefault(segment.name, (segment, set()))[1].add(table_id)
     visible = {table_id: _VisibleTable.of(tables[table_id]) for table_id in tables}
     files = [
         _file(segment, tuple(visible[table_id] for table_id in sorted(ids)))
         for segment, ids in segments.values()
     ]
-    files += found.older(tables)
+    files += among.older(tables)
     return Component(
         tuple(tables.values()),
         tuple(sorted(files, key=lambda file: (file.sequence_number, file.name))),
