@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
@@ -74,6 +75,7 @@ class RowCounts:
         )
 
 
+REPORT_SCHEMA = "report STRING NOT NULL"
 NO_ROWS = RowCounts()
 _ANYWHERE = TaskIdentity(0)
 
@@ -123,6 +125,10 @@ class TaskReport:
             RowCounts(**value["counts"]),
             tuple((number, tuple(moments)) for number, moments in value["moments"]),
         )
+
+    def batch(self) -> pa.RecordBatch:
+        """Return the report as the one row of a task, of `REPORT_SCHEMA`."""
+        return pa.record_batch({"report": pa.array([self.to_json()])})
 
     def message(self) -> ReportMessage:
         """Return the report as a writer hands it to Spark."""

@@ -41,7 +41,6 @@ OLD_VERSION = "__relstate_version_"
 COMPUTED = "__relstate_computed_"
 """How the names of the columns begin, before the id of a generated column, with whether a row lacks
 its value, which the task computes then."""
-REPORT_SCHEMA = "report STRING NOT NULL"
 
 
 class Operation(IntEnum):
@@ -94,7 +93,7 @@ class DmlTask:
         return self._report(batches)
 
     def _reports(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield pa.record_batch({"report": pa.array([self.run(batches).to_json()])})
+        yield self.run(batches).batch()
 
     def _report(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
         """Write the changes, and return the report of this task."""

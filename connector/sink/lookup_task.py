@@ -43,8 +43,8 @@ class Lookup:
 
     def values_at_once(self, table: StorageTable) -> int:
         """Return how many values are looked up at once, by the size of a row."""
-        a_row = table.stored_bytes // max(table.stored_rows, 1) + 1
-        return min(max(_BYTES_AT_ONCE // a_row, _FEW_VALUES), _MOST_VALUES)
+        row_bytes = table.stored_bytes // max(table.stored_rows, 1) + 1
+        return min(max(_BYTES_AT_ONCE // row_bytes, _FEW_VALUES), _MOST_VALUES)
 
     def find(
         self, table: StorageTable, values: pa.RecordBatch

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from relstate.connector.failure import strip_tracebacks, unwrap_errors
 from relstate.connector.parallelism import parallelism
-from relstate.connector.task_report import TaskReport
+from relstate.connector.task_report import REPORT_SCHEMA, TaskReport
 from relstate.storage import SegmentRecord, errors
 
 # Jobs that read fewer stored bytes are run by the driver: a Spark job would take longer.
@@ -23,7 +23,6 @@ _DRIVER_BYTES = 8 << 20
 # About so many stored bytes are read by one task, which takes parts one after another: starting a
 # task takes as long as compacting some MiB.
 _TASK_BYTES = 32 << 20
-_REPORT = "report BINARY"
 
 
 def write_parts(
@@ -42,8 +41,8 @@ def write_parts(
         return tuple(segment for number in range(count) for segment in part(number))
     tasks = min(count, max(parallelism(spark), -(-stored_bytes // _TASK_BYTES)))
     with unwrap_errors():
-        rows = spark.range(0, count, 1, tasks).mapInArrow(PartsTask(part), _REPORT).collect()
-    return received_segments([TaskReport.from_json(bytes(row[0])) for row in rows], count)
+        rows = spark.range(0, count, 1, tasks).mapInArrow(PartsTask(part), REPORT_SCHEMA).collect()
+    return received_segments([TaskReport.from_json(text) for (text,) in rows], count)
 
 
 def received_segments(reports: Sequence[TaskReport], count: int) -> tuple[SegmentRecord, ...]:
@@ -72,5 +71,4 @@ class PartsTask:
         return strip_tracebacks(self._report(number) for number in numbers)
 
     def _report(self, number: int) -> pa.RecordBatch:
-        report = TaskReport(0, self.part(number), parts=(number,))
-        return pa.RecordBatch.from_pydict({"report": [report.to_json().encode()]})
+        return TaskReport(0, self.part(number), parts=(number,)).batch()

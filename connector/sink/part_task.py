@@ -76,7 +76,7 @@ class PartTask:
         return TaskReport(started, segments, counts=RowCounts(0, rows, 0))
 
     def _reports(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield pa.record_batch({"report": pa.array([self.run(batches).to_json()])})
+        yield self.run(batches).batch()
 
     def _changes(
         self, encoding: DocumentEncoding, batch: pa.RecordBatch

@@ -24,10 +24,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from relstate.connector.failure import unwrap_errors
 from relstate.connector.local_rows import known_rows
-from relstate.connector.sink.dml_task import REPORT_SCHEMA, DmlTask
+from relstate.connector.sink.dml_task import DmlTask
 from relstate.connector.sink.part_task import PartTask
 from relstate.connector.sink.shuffle import shuffle_by_key, shuffle_by_vnode, writing_tasks
-from relstate.connector.task_report import NO_ROWS, RowCounts, TaskReport
+from relstate.connector.task_report import NO_ROWS, REPORT_SCHEMA, RowCounts, TaskReport
 from relstate.storage import (
     Entry,
     Proposal,

@@ -16,15 +16,15 @@ from relstate.storage import ReadPlan, SegmentRecord, WriteTarget
 
 from .sessions import keep_active_session
 
-# About so many stored bytes are copied by one task.
-_TASK_BYTES = 64 << 20
+# A part has about so many stored bytes.
+_PART_BYTES = 64 << 20
 
 
 def copied_rows(
     spark: SparkSession, rows: ReadPlan, target: WriteTarget
 ) -> tuple[SegmentRecord, ...]:
     """Write the rows of a plan to a table and return the segments. Errors as of `write_parts`."""
-    parts = rows.partitions(max(1, -(-rows.stored_bytes // _TASK_BYTES)))
+    parts = rows.partitions(max(1, -(-rows.stored_bytes // _PART_BYTES)))
     copy = RowCopy(rows, target, parts)
     with keep_active_session(spark):
         return write_parts(spark, copy.part, len(parts), rows.stored_bytes)

@@ -133,7 +133,7 @@ class Cache:
             return Disk().map(path)
 
     def _store(self, path: str, content: bytes) -> None:
-        temporary = f"{path}.{os.getpid()}-{threading.get_ident()}.tmp"
+        temporary = _temporary(path)
         try:
             with disk_errors(path):
                 os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
@@ -222,7 +222,7 @@ class PartialCopy:
 
     def __init__(self, path: str, size: int, end: Callable[[], None]) -> None:
         """``path``: of the whole copy; ``end``: is called after `keep` or `discard`."""
-        self.temporary = f"{path}.{os.getpid()}-{threading.get_ident()}.tmp"
+        self.temporary = _temporary(path)
         self._path, self._end = path, end
         self._lock = threading.Lock()
         with disk_errors(path):
@@ -261,6 +261,11 @@ class PartialCopy:
             if self._descriptor is not None:
                 os.close(self._descriptor)
                 self._descriptor = None
+
+
+def _temporary(path: str) -> str:
+    """Return the path of a file that becomes the one at ``path``, of this thread alone."""
+    return f"{path}.{os.getpid()}-{threading.get_ident()}.tmp"
 
 
 def cache_of(options: Mapping[str, str]) -> Cache:

@@ -53,13 +53,13 @@ class KeySpan:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyRanges:
+class PrimaryKeyRanges:
     """Ranges of primary keys, in any vnode; ascending, none of which touches the next."""
 
     ranges: tuple[Bounds, ...]
 
     @classmethod
-    def of(cls, ranges: Iterable[Bounds], prefix_bytes: int) -> KeyRanges:
+    def of(cls, ranges: Iterable[Bounds], prefix_bytes: int) -> PrimaryKeyRanges:
         """Return the primary keys in some ranges of full keys.
 
         ``prefix_bytes``: what precedes the primary key in a full key.

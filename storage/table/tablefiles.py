@@ -37,8 +37,7 @@ from ..segment.search import KeyRanges
 from ..segment.segment import SegmentFile
 from .coldfiles import ColdFile, cold_files
 from .encoding import Encoding
-from .keyspan import KeyRanges as PrimaryKeyRanges
-from .keyspan import KeySpan
+from .keyspan import KeySpan, PrimaryKeyRanges
 from .scan import Bounds, Source, joined_ranges
 
 Getter: TypeAlias = Callable[[bytes], bytes | None]
@@ -309,7 +308,8 @@ class TableFiles:
             if cold is not None:
                 return cold.by_vnode[self._encoding.prefix.vnode_of(full_key)]
             getters = [file.getter() for file in self.opened]
-            by_vnode = getters_by_key(self.segments, getters, self._encoding)
+            numbers = lookups_by_vnode(self.segments, range(len(getters)), self._encoding)
+            by_vnode = getters_by_key(numbers, self._key_spans, getters)
             self.getters_by_vnode = by_vnode
         prefix = self._encoding.prefix
         bounds, asked = by_vnode[prefix.vnode_of(full_key)]
@@ -401,13 +401,15 @@ def lookups_by_vnode(
 
 
 def getters_by_key(
-    segments: Sequence[SequencedSegment], getters: Sequence[Getter], encoding: Encoding
+    files_by_vnode: Sequence[tuple[int, ...]], spans: Sequence[KeySpan], getters: Sequence[Getter]
 ) -> list[KeyGetters]:
-    """Return for each vnode the getters of its shard's segments, by the primary key if it pays."""
-    spans = [KeySpan.around([statistics_of(s, encoding.table_id)]) for s in segments]
-    numbers = lookups_by_vnode(segments, range(len(segments)), encoding)
-    by_numbers = {each: _key_getters(each, spans, getters) for each in set(numbers)}
-    return [by_numbers[each] for each in numbers]
+    """Return for each vnode the getters of the files that may hold it, by primary key if it pays.
+
+    ``files_by_vnode``: the numbers of those files; ``spans``, ``getters``: of all files.
+    """
+    # Vnodes of one shard have the same files.
+    by_files = {files: _key_getters(files, spans, getters) for files in set(files_by_vnode)}
+    return [by_files[files] for files in files_by_vnode]
 
 
 def _key_getters(

@@ -312,7 +312,7 @@ def test_a_stream_and_writers_go_on(read: Database, monkeypatch: pytest.MonkeyPa
     """A stream of another database refreshes the old view, the replacement, and the new view."""
     db = read
     monkeypatch.setattr(numbered_parts, "_DRIVER_BYTES", 0)
-    monkeypatch.setattr(row_copy, "_TASK_BYTES", 256)
+    monkeypatch.setattr(row_copy, "_PART_BYTES", 256)
     with Store.open(db.store.path) as store, Store.open(db.store.path) as written:
         following = Database(db.spark, store).stream()
         writer = Thread(target=lambda: [put(written, k, factor=2) for k in range(80, 110)])

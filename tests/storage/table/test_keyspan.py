@@ -14,7 +14,7 @@ from relstate.storage import Store
 from relstate.storage.log.segment_record import KEY_BOUND_BYTES
 from relstate.storage.paths import SEGMENTS, segment_path
 from relstate.storage.segment.registry import registry
-from relstate.storage.table.keyspan import KeyRanges, KeySpan, disjoint_groups
+from relstate.storage.table.keyspan import KeySpan, PrimaryKeyRanges, disjoint_groups
 from relstate.storage.table.tablefiles import _key_getters
 from support.stores import committed, contents, rows_of, upsert, written
 
@@ -60,7 +60,7 @@ def test_a_file_is_read_if_a_range_has_one_of_its_keys(
     last = PREFIXES[-1]
     full = [(last + low, b"\x08\x00" if high is None else last + high) for low, high in bounds]
 
-    may_meet = KeyRanges.of(full, len(last)).may_meet(span_of_keys(keys))
+    may_meet = PrimaryKeyRanges.of(full, len(last)).may_meet(span_of_keys(keys))
 
     has_one = any(
         low <= key and (high is None or key < high) for low, high in bounds for key in keys
