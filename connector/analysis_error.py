@@ -71,10 +71,10 @@ def _sentence(
                 f"{name} is in a catalog or schema of Spark, where no table of the store is: a "
                 f"table of the store has a name of one part, write {plain}"
             )
-        known = ", ".join(sorted(tables)) or "none"
+        table_names = ", ".join(sorted(tables)) or "none"
         return (
             f"there is no table or view {name}{_suggestion(name, tables)}; the tables of the store "
-            f"are: {known}"
+            f"are: {table_names}"
         )
     routine = parameters.get("routineName", "").rpartition(".")[2].strip("`")
     if condition == "ROUTINE_NOT_FOUND" and routine.lower() in _TABLE_FUNCTIONS:
@@ -88,10 +88,12 @@ def _sentence(
         if _last_part(name) in map(str.lower, all_columns):
             # The column is there, and this clause cannot read it: Spark says what it can read.
             return None
-        known = "; ".join(f"{table} ({', '.join(names)})" for table, names in columns.items())
+        column_lists = "; ".join(
+            f"{table} ({', '.join(names)})" for table, names in columns.items()
+        )
         return (
             f"there is no column {name}{_suggestion(name, all_columns)}; the tables of the query "
-            f"have: {known}"
+            f"have: {column_lists}"
         )
     return None
 
@@ -108,9 +110,9 @@ def _last_part(name: str) -> str:
     return name.rpartition(".")[2].strip("`").lower()
 
 
-def _suggestion(name: str, known: Sequence[str]) -> str:
+def _suggestion(name: str, candidates: Sequence[str]) -> str:
     last = _last_part(name)
-    by_lower_case = {candidate.lower(): candidate for candidate in known}
+    by_lower_case = {candidate.lower(): candidate for candidate in candidates}
     near = get_close_matches(last, by_lower_case, n=2)
     if not near:
         return ""

@@ -155,5 +155,5 @@ def received_reports(messages: Sequence[WriterCommitMessage | None]) -> tuple[Ta
 
 
 def _sum(terms: Sequence[int | None]) -> int | None:
-    known = [term for term in terms if term is not None]
-    return sum(known) if len(known) == len(terms) else None
+    counts = [term for term in terms if term is not None]
+    return sum(counts) if len(counts) == len(terms) else None

@@ -37,11 +37,11 @@ def with_columns(definition: TableDefinition, fields: Sequence[t.Field]) -> Tabl
     SchemaError for a name that is taken, or for NOT NULL: the rows of the table have no value.
     """
     schema = definition.schema
-    taken = {column.name.lower() for column in schema.columns}
+    used_names = {column.name.lower() for column in schema.columns}
     for field in fields:
         if not field.name:
             raise SchemaError("a column needs a name")
-        if field.name.lower() in taken:
+        if field.name.lower() in used_names:
             raise SchemaError(
                 f"the column {field.name!r} cannot be added: the table has a column of this name"
             )
@@ -50,7 +50,7 @@ def with_columns(definition: TableDefinition, fields: Sequence[t.Field]) -> Tabl
                 f"the column {field.name!r} cannot be added as NOT NULL: the rows of the table "
                 "have no value for it; add it without NOT NULL"
             )
-        taken.add(field.name.lower())
+        used_names.add(field.name.lower())
     if not fields:
         raise SchemaError("there is no column to add")
     arrow_schema(fields)
@@ -87,13 +87,13 @@ def with_column_renamed(definition: TableDefinition, name: str, new: str) -> Tab
     """Return the definition with another name for a column. SchemaError if it cannot have it."""
     t.check_text("the name of a column", new)
     column = _own_column(definition.schema, name)
-    taken = {
+    used_names = {
         sibling.name.lower() for sibling in definition.schema.columns if sibling.id != column.id
     }
     _check_unconstrained(definition, column, "renamed")
     if not new:
         raise SchemaError(f"the column {column.name!r} needs a name")
-    if new.lower() in taken:
+    if new.lower() in used_names:
         raise SchemaError(f"the column {column.name!r} cannot be named {new!r}: the name is taken")
     return _evolved(definition, _with_column(definition, replace(column, name=new)))
 
@@ -218,10 +218,12 @@ def without_constraint(
         if constraint.name.lower() != str(name).lower()
     )
     if len(remaining) == len(definition.constraints) and not if_exists:
-        known = ", ".join(constraint.name for constraint in definition.constraints) or "none"
+        constraint_names = (
+            ", ".join(constraint.name for constraint in definition.constraints) or "none"
+        )
         raise SchemaError(
             f"the table {definition.name!r} has no constraint {name!r}; its constraints are: "
-            f"{known}"
+            f"{constraint_names}"
         )
     return replace(definition, constraints=remaining)
 

@@ -87,9 +87,9 @@ def check(
     if expect_epoch is not None and state.epoch < expect_epoch:
         problems.append(_lost_end_problem(environment, state, expect_epoch))
     entries = 0
-    for done, record in enumerate(history.records.values()):
+    for checked_count, record in enumerate(history.records.values()):
         if progress is not None:
-            progress(done, len(history.records))
+            progress(checked_count, len(history.records))
         location = environment.location(segment_path(record.name))
         try:
             segment_problems, count = _segment_problems(

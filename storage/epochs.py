@@ -212,10 +212,10 @@ class Epochs:
         The indexes of the tables it writes change in the same epoch. The errors of
         `transaction.commit`, AppendOnlyError, CheckViolationError, UniqueViolationError.
         """
-        done, written = self.commit_uncompacted(proposal)
+        result, written = self.commit_uncompacted(proposal)
         if written:
-            self._state = compaction.auto_compact(self.log, done.state, written)
-        return done
+            self._state = compaction.auto_compact(self.log, result.state, written)
+        return result
 
     def auto_compact(self, table_ids: Collection[int]) -> None:
         """Merge files of some tables where that is due. Errors are logged."""
@@ -238,7 +238,7 @@ class Epochs:
         indexes = IndexMaintenance(self.log, proposal, self._layouts)
         try:
             self.check_open()
-            done = commit(self.log, self._state, proposal, check, indexes)
+            result = commit(self.log, self._state, proposal, check, indexes)
         except UnknownOutcomeError:
             raise
         except RelstateError as error:
@@ -251,16 +251,16 @@ class Epochs:
                 with suppress(StorageError):
                     self.discard(proposal.segments)
             raise
-        if done.committed:
+        if result.committed:
             seconds = self.environment.monotonic() - started
             _logger.info(
-                "epoch %d: %s, committed in %.4f s", done.epoch, proposal.operation, seconds
+                "epoch %d: %s, committed in %.4f s", result.epoch, proposal.operation, seconds
             )
         else:
             indexes.discard()
-        self._state = done.state
+        self._state = result.state
         added = (*proposal.segments, *indexes.segments) if proposal.data_change else ()
-        return done, frozenset(table.table_id for record in added for table in record.tables)
+        return result, frozenset(table.table_id for record in added for table in record.tables)
 
     def segment_writer(self) -> SegmentWriter:
         """Return a writer of segments for the store."""

@@ -24,26 +24,29 @@ def with_generated(definition: TableDefinition, name: str, expression: str) -> T
     """
     schema, properties = definition.schema, definition.properties
     column = schema.column(name)
-    what = f"the column {column.name!r}, GENERATED ALWAYS AS ({expression})"
+    description = f"the column {column.name!r}, GENERATED ALWAYS AS ({expression})"
     if column in schema.key_columns:
         raise SchemaError(
-            f"{what}, is part of the primary key, by which rows are found, deleted and "
+            f"{description}, is part of the primary key, by which rows are found, deleted and "
             "distributed before anything is computed of them: give its values in the rows, or "
             "leave it out of the key"
         )
     if column.id in properties.version_columns:
         raise SchemaError(
-            f"{what}, is a version column, which a delete has to give: give its values in the rows"
+            f"{description}, is a version column, which a delete has to give: give its values in "
+            "the rows"
         )
     if column.default is not None:
-        raise SchemaError(f"{what}, has a DEFAULT, which no row would get: leave one of them out")
+        raise SchemaError(
+            f"{description}, has a DEFAULT, which no row would get: leave one of them out"
+        )
     if properties.encoding == "document":
         raise SchemaError(
-            f"{what}: the table {definition.name!r} has documents, whose parts are written without "
-            "the others: use encoding = 'row'"
+            f"{description}: the table {definition.name!r} has documents, whose parts are written "
+            "without the others: use encoding = 'row'"
         )
     generated = read_generated(expression, column, schema)
-    _check_sources(definition, column, generated, what)
+    _check_sources(definition, column, generated, description)
     columns = tuple(
         replace(column, generated=generated) if sibling.id == column.id else sibling
         for sibling in schema.columns
@@ -52,7 +55,7 @@ def with_generated(definition: TableDefinition, name: str, expression: str) -> T
 
 
 def _check_sources(
-    definition: TableDefinition, column: Column, generated: GeneratedColumn, what: str
+    definition: TableDefinition, column: Column, generated: GeneratedColumn, description: str
 ) -> None:
     """SchemaError if a column cannot be computed of those that its expression reads."""
     schema = definition.schema
@@ -63,13 +66,13 @@ def _check_sources(
         if source.id == column.id or source.generated is not None or source.hidden:
             kind = "hidden" if source.hidden else "generated"
             raise SchemaError(
-                f"{what}: it reads {source.name!r}, which is {kind}: read only columns that rows "
-                "are written with"
+                f"{description}: it reads {source.name!r}, which is {kind}: read only columns "
+                "that rows are written with"
             )
         if definition.properties.merge == "partial" and source.id not in keys:
             raise SchemaError(
-                f"{what}: a row of {definition.name!r} comes in parts (merge partial), so an "
-                f"expression reads only columns of the primary key, not {source.name!r}"
+                f"{description}: a row of {definition.name!r} comes in parts (merge partial), so "
+                f"an expression reads only columns of the primary key, not {source.name!r}"
             )
     for reader in schema.generated_columns:
         assert reader.generated is not None

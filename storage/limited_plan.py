@@ -221,5 +221,5 @@ class _Top:
 
 def _taken(rows: pa.RecordBatch, keys: Bytes, count: int) -> tuple[pa.RecordBatch, Bytes]:
     positions: Sequence[int] | np.typing.NDArray[np.int64] = sort_order(keys)[:count]
-    taken = pa.array(positions)
-    return rows.take(taken), keys.take(taken)
+    indices = pa.array(positions)
+    return rows.take(indices), keys.take(indices)

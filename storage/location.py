@@ -166,18 +166,20 @@ def _local_folder(text: str) -> str:
 
 
 def _check_text(text: str) -> None:
-    what = None
+    problem = None
     if not text.strip():
-        what = "is empty"
+        problem = "is empty"
     elif "\0" in text:
-        what = "contains a NUL character"
+        problem = "contains a NUL character"
     else:
         try:
             os.fsencode(text)
         except UnicodeEncodeError as error:
-            what = f"contains {error.object[error.start]!r}, which is not a character of file names"
-    if what is not None:
-        raise OptionError(f"the path of the store, {text!r}, {what}: name a folder")
+            problem = (
+                f"contains {error.object[error.start]!r}, which is not a character of file names"
+            )
+    if problem is not None:
+        raise OptionError(f"the path of the store, {text!r}, {problem}: name a folder")
 
 
 def _path_text(path: object) -> str:

@@ -156,9 +156,9 @@ class LatestReaders:
         with self._lock:
             if state is not self._state:
                 self._state, self._readers = state, {}
-            known = self._readers.get(key)
-        if known is not None:
-            return known
+            cached = self._readers.get(key)
+        if cached is not None:
+            return cached
         reader = LatestReader(self._epochs, name)
         reader()
         with self._lock:

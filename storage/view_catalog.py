@@ -75,7 +75,7 @@ class ViewCatalog:
                     f"{RESERVED_PREFIX}"
                 )
         self._check_mapping(view.mapping)
-        done = propose(
+        result = propose(
             self._epochs,
             "create view",
             data_change=False,
@@ -83,7 +83,7 @@ class ViewCatalog:
             dropped_tables=tuple(dropped),
             requires=tuple(requires),
         )
-        return done.state.view(view.table.name)
+        return result.state.view(view.table.name)
 
     def drop(self, name: str, *, if_exists: bool, cascade: bool) -> None:
         """Drop a view with all its tables: see `Store.drop_view`."""
@@ -125,14 +125,14 @@ class ViewCatalog:
                 after = replace(view, mapping=view.mapping.rescale(units))
             altered = AlteredTable(table, with_user_properties(table, changes))
             try:
-                done = propose(
+                result = propose(
                     self._epochs,
                     "set view properties",
                     data_change=False,
                     altered_views=(AlteredView(view, after),) if after != view else (),
                     altered_tables=(altered,) if altered.after != table else (),
                 )
-                return done.epoch
+                return result.epoch
             except ConflictError:
                 continue
         raise contested_error(name)
@@ -152,7 +152,7 @@ class ViewCatalog:
             tables = [state.tables[table_id].definition for table_id in view.definition.table_ids]
             readers = [reader.definition for reader in state.views_reading(view.view_id)]
             try:
-                done = propose(
+                result = propose(
                     self._epochs,
                     "rename view",
                     data_change=False,
@@ -164,7 +164,7 @@ class ViewCatalog:
                         AlteredView(reader, follow(state, reader)) for reader in readers
                     ),
                 )
-                return done.epoch
+                return result.epoch
             except ConflictError:
                 continue
         raise contested_error(name)

@@ -40,13 +40,13 @@ class ViewFailure:
 def keep_failure(environment: Environment, view_id: int, failure: ViewFailure) -> None:
     """Keep the failure of a view in place of those of earlier epochs; a later one stays."""
     message = failure.message[:MOST_MESSAGE]
-    kept = ViewFailure(failure.epoch, failure.time, message)
+    truncated = ViewFailure(failure.epoch, failure.time, message)
     path = failure_path(view_id, failure.epoch)
     try:
         environment.make_folders([FAILURES])
         paths = _paths_of(environment, view_id)
         if all(name < path for name in paths):
-            environment.put_if_absent(path, json.dumps(asdict(kept)).encode())
+            environment.put_if_absent(path, json.dumps(asdict(truncated)).encode())
             for name in paths:
                 environment.remove(name)
     except (RelstateError, OSError) as error:

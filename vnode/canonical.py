@@ -93,12 +93,12 @@ def struct_values(names: Sequence[str]) -> Callable[[Any], Sequence[Any]]:
     In a dict a field that is left out is None. TypeError for a value with other fields; where two
     fields have one name a dict is refused.
     """
-    known = set(names)
-    takes_dict = len(known) == len(names)
+    field_names = set(names)
+    takes_dict = len(field_names) == len(names)
 
     def values_of(value: Any) -> Sequence[Any]:
         if isinstance(value, dict) and takes_dict:
-            if not value.keys() <= known:
+            if not value.keys() <= field_names:
                 raise TypeError(f"the struct has the fields {', '.join(names)}")
             return [value.get(name) for name in names]
         if not isinstance(value, tuple | list) or len(value) != len(names):

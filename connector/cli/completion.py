@@ -47,14 +47,14 @@ def complete_columns(
     context: click.Context, _: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Offer the columns of the table, after those that are named with commas."""
-    named, comma, begun = incomplete.rpartition(",")
+    complete_names, comma, begun = incomplete.rpartition(",")
 
     def columns(store: Store) -> Iterable[str]:
         table = store.table(_argument(context, "table", 1))
         return (column.name for column in table.schema.visible_columns)
 
     offered = _offered(context, columns, begun)
-    return [CompletionItem(f"{named}{comma}{item.value}") for item in offered]
+    return [CompletionItem(f"{complete_names}{comma}{item.value}") for item in offered]
 
 
 def _argument(context: click.Context, name: str, position: int) -> str:

@@ -142,7 +142,10 @@ def export(
         estimate = figures.table_size(store.state, table).rows
         with open_output(output) as stream:
             written = write_rows(
-                rows, stream, file_format, lambda done: report(done, max(done, estimate))
+                rows,
+                stream,
+                file_format,
+                lambda row_count: report(row_count, max(row_count, estimate)),
             )
     target = "standard output" if output == STANDARD else output
     show_message(f"{count(written)} rows of {table} are in {target}")

@@ -43,19 +43,19 @@ class Finding:
     advice: str = ""
 
 
-def ok(subject: str, found: str) -> Finding:
+def ok(subject: str, description: str) -> Finding:
     """Return a finding that needs no action."""
-    return Finding(subject, "ok", found)
+    return Finding(subject, "ok", description)
 
 
-def warning(subject: str, found: str, advice: str) -> Finding:
+def warning(subject: str, description: str, advice: str) -> Finding:
     """Return a finding that may prevent relstate from working."""
-    return Finding(subject, "warning", found, advice)
+    return Finding(subject, "warning", description, advice)
 
 
-def problem(subject: str, found: str, advice: str) -> Finding:
+def problem(subject: str, description: str, advice: str) -> Finding:
     """Return a finding that prevents relstate from working."""
-    return Finding(subject, "problem", found, advice)
+    return Finding(subject, "problem", description, advice)
 
 
 LEAST_PYTHON = (3, 11)

@@ -54,7 +54,7 @@ class Surroundings:
         path = os.pathsep.join([*python_path, *([inherited] if inherited else [])])
         variables = {**self.variables, **({"PYTHONPATH": path} if path else {})}
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 command,
                 env=variables,
                 stdin=subprocess.DEVNULL,
@@ -68,7 +68,7 @@ class Surroundings:
             return Outcome(None, "", f"it did not end within {seconds:g} s")
         except OSError as error:
             return Outcome(_NOT_RUN, "", f"it cannot be run: {error.strerror}")
-        return Outcome(done.returncode, done.stdout, done.stderr)
+        return Outcome(process.returncode, process.stdout, process.stderr)
 
     def names_in(self, folder: str) -> tuple[str, ...]:
         """Return the names in a folder, sorted; none if there is no such folder."""

@@ -54,8 +54,10 @@ def create(path: str, retention: int | None, exist_ok: bool, as_json: bool) -> N
     if as_json:
         show_document(created)
     else:
-        kept = duration_text(created.retention)
-        show_text(f"{created.path}: epoch {created.epoch}; epochs stay readable for {kept}")
+        retention_text = duration_text(created.retention)
+        show_text(
+            f"{created.path}: epoch {created.epoch}; epochs stay readable for {retention_text}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +211,8 @@ def summarize_tables(
     state = store.state
     tables = [table for table in figures.table_sizes(state) if table.kind == "table"]
     summaries = []
-    for done, table in enumerate(tables):
-        progress(done, len(tables))
+    for table_count, table in enumerate(tables):
+        progress(table_count, len(tables))
         rows = store.at(state.epoch).table(table.name).count() if counted else table.rows
         summaries.append(
             TableSummary(

@@ -74,9 +74,9 @@ def columns_option(command: _Command) -> _Command:
     )(command)
 
 
-def limit_option(what: str) -> Callable[[_Command], _Command]:
-    """Give a command ``limit``: the most rows to show of ``what``, None for all."""
-    help_text = f"Show at most so many {what}."
+def limit_option(noun: str) -> Callable[[_Command], _Command]:
+    """Give a command ``limit``: the most rows to show of ``noun``, None for all."""
+    help_text = f"Show at most so many {noun}."
     return click.option("--limit", metavar="N", type=click.IntRange(min=0), help=help_text)
 
 
@@ -195,7 +195,7 @@ _COUNTERS: dict[Unit, Callable[[], ProgressColumn]] = {
 
 
 @contextmanager
-def progress(what: str, unit: Unit = Unit.PIECES) -> Iterator[Report]:
+def progress(description: str, unit: Unit = Unit.PIECES) -> Iterator[Report]:
     """Show a bar while the block runs, where stderr is a terminal; yield what moves it."""
     columns = (
         TextColumn("{task.description}"),
@@ -207,10 +207,10 @@ def progress(what: str, unit: Unit = Unit.PIECES) -> Iterator[Report]:
     with Progress(
         *columns, console=console, transient=True, disable=not console.is_terminal
     ) as bar:
-        task = bar.add_task(what, total=None)
+        task = bar.add_task(description, total=None)
 
-        def report(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
+        def report(completed: int, total: int) -> None:
+            bar.update(task, completed=completed, total=total)
 
         yield report
 

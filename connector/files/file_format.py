@@ -51,9 +51,9 @@ def format_of(path: str) -> FileFormat:
     name = PurePath(path).stem if compression else PurePath(path).name
     file_format = _SUFFIXES.get(PurePath(name).suffix.lower())
     if file_format is None:
-        known = ", ".join(_SUFFIXES)
+        suffixes = ", ".join(_SUFFIXES)
         raise errors.OptionError(
-            f"the name {path!r} does not say which format the file has ({known}): give --format"
+            f"the name {path!r} does not say which format the file has ({suffixes}): give --format"
         )
     if compression and not file_format.is_text:
         raise errors.OptionError(

@@ -136,7 +136,7 @@ def _batches(
     progress: Progress,
 ) -> Iterator[pa.RecordBatch]:
     total = sum(_size_of(file) for file in files)
-    done = 0
+    bytes_read = 0
     for row_file in files:
         # The header of CSV is a row of the file.
         first = 2 if row_file.file_format is FileFormat.CSV else 1
@@ -146,8 +146,8 @@ def _batches(
                 first += batch.num_rows
                 yield batch
                 if file.size is not None:
-                    progress(min(done + file.position, total), total)
-            done += file.size or 0
+                    progress(min(bytes_read + file.position, total), total)
+            bytes_read += file.size or 0
 
 
 def _check_keys(batch: pa.RecordBatch, key: Sequence[str], path: str, first: int) -> None:

@@ -209,10 +209,10 @@ def _fields_of(
     by_name = {field.name.lower(): field for field in fields}
     unknown = [name for name in names if name.lower() not in by_name]
     if unknown:
-        known = ", ".join(field.name for field in fields)
+        field_names = ", ".join(field.name for field in fields)
         raise errors.SchemaMismatchError(
-            f"{file.path} has the column {unknown[0]!r}, and the table has only {known}: remove it "
-            "from the file, or add it to the table (ALTER TABLE t ADD COLUMNS)"
+            f"{file.path} has the column {unknown[0]!r}, and the table has only {field_names}: "
+            "remove it from the file, or add it to the table (ALTER TABLE t ADD COLUMNS)"
         )
     return [by_name[name.lower()] for name in names]
 
@@ -329,10 +329,10 @@ def _batch_of(
     """
     bad = sorted((value for _, values in converted for value in values), key=_row)
     if bad:
-        named = "; ".join(f"{place} {first + value.row}: {value}" for value in bad[:_NAMED])
+        problems = "; ".join(f"{place} {first + value.row}: {value}" for value in bad[:_NAMED])
         more = len(bad) - _NAMED
         others = f"; {more:,} more near by" if more > 0 else ""
-        raise errors.ValueRangeError(f"{named}{others}. Nothing was written")
+        raise errors.ValueRangeError(f"{problems}{others}. Nothing was written")
     columns = [column for column, _ in converted]
     return pa.RecordBatch.from_arrays(columns, [field.name for field in fields])
 

@@ -198,16 +198,20 @@ def _flush(db: Database, args: Arguments) -> Reply:
 
 def _object(db: Database, args: Arguments) -> Reply:
     """Return what Redis shows of a value's insides, where relstate has something like it."""
-    what = args[1].upper()
+    subcommand = args[1].upper()
     value = db.get(args[2]) if len(args) == 3 else None
-    if what not in (b"ENCODING", b"REFCOUNT", b"IDLETIME") or len(args) != 3:
+    if subcommand not in (b"ENCODING", b"REFCOUNT", b"IDLETIME") or len(args) != 3:
         raise CommandError(
             f"ERR unknown subcommand '{args[1].decode(errors='replace')}'. Try OBJECT HELP."
         )
     if value is None:
         return None
     encodings = {"string": b"raw", "list": b"quicklist", "zset": b"skiplist"}
-    return encodings.get(value.kind, b"hashtable") if what == b"ENCODING" else int(what[0] == 82)
+    return (
+        encodings.get(value.kind, b"hashtable")
+        if subcommand == b"ENCODING"
+        else int(subcommand[0] == 82)
+    )
 
 
 COMMANDS: dict[str, Command] = {

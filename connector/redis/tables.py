@@ -256,13 +256,14 @@ class StoredTables:
         ids = {number: target.definition.table_id for number, target in targets.items()}
         flushed = [ids[number] for number, changes in batch.databases.items() if changes.is_flushed]
 
-        seen = {ids[number]: self._seen[number] for number in batch.databases}
+        seen_epochs = {ids[number]: self._seen[number] for number in batch.databases}
 
         def conflicts(entry: Entry) -> bool:
             written = {table.table_id for record in entry.added for table in record.tables}
             changed = written | set(entry.based_tables)
             return entry.data_change and any(
-                entry.epoch > epoch and table_id in changed for table_id, epoch in seen.items()
+                entry.epoch > epoch and table_id in changed
+                for table_id, epoch in seen_epochs.items()
             )
 
         proposal = Proposal(
@@ -271,16 +272,16 @@ class StoredTables:
             segments=tuple(segments),
             syncs_segments=True,
             based_tables=tuple(flushed),
-            reads=Reads(min(seen.values()), conflicts),
+            reads=Reads(min(seen_epochs.values()), conflicts),
         )
         try:
-            done, grown = store.jobs.commit_uncompacted(proposal)
+            result, grown = store.jobs.commit_uncompacted(proposal)
         except errors.ConflictError:
             store.jobs.discard(segments)
             raise
         self._grown |= grown
         for number in batch.databases:
-            self._seen[number] = done.epoch
+            self._seen[number] = result.epoch
         for number, changes in batch.databases.items():
             if changes.is_deleted:
                 self._drop(number)

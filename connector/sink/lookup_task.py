@@ -53,15 +53,15 @@ class Lookup:
 
         ``values``: in the order of the columns.
         """
-        named = values.rename_columns(list(self.columns))
-        is_complete = reduce(pc.and_, (column.is_valid() for column in named.columns))
+        key_values = values.rename_columns(list(self.columns))
+        is_complete = reduce(pc.and_, (column.is_valid() for column in key_values.columns))
         complete = np.flatnonzero(np.asarray(is_complete))
-        if len(complete) < named.num_rows:
-            named = named.filter(is_complete)
+        if len(complete) < key_values.num_rows:
+            key_values = key_values.filter(is_complete)
         if self.index is None:
-            indices, rows = table.get_rows(named, self.plan.columns)
+            indices, rows = table.get_rows(key_values, self.plan.columns)
         else:
-            indices, rows = table.get_rows_by(self.index, named, self.plan.columns)
+            indices, rows = table.get_rows_by(self.index, key_values, self.plan.columns)
         return complete[indices], rows
 
 

@@ -72,8 +72,8 @@ def mismatch_error(
 
 def _feed_advice(schema: TableSchema, rows: pa.Schema) -> str | None:
     """Return what to do with columns of a change feed that the table does not have, if any."""
-    known = {column.name.lower() for column in schema.columns}
-    unknown = {name.lower() for name in rows.names} - known
+    column_names = {column.name.lower() for column in schema.columns}
+    unknown = {name.lower() for name in rows.names} - column_names
     operation = next((name for name in _OPERATION_COLUMNS if name in unknown), None)
     others = [name for name in _COMMIT_COLUMNS if name in unknown]
     leave_out = f"leave out {' and '.join(others)}"
@@ -87,8 +87,8 @@ def _feed_advice(schema: TableSchema, rows: pa.Schema) -> str | None:
 
 
 def _add_columns(store: Store, table: str, schema: TableSchema, rows: pa.Schema) -> None:
-    known = {column.name.lower() for column in schema.columns}
-    new = [field for field in arrow.fields_of(rows) if field.name.lower() not in known]
+    column_names = {column.name.lower() for column in schema.columns}
+    new = [field for field in arrow.fields_of(rows) if field.name.lower() not in column_names]
     if new:
         ddl = ", ".join(f"{types.quoted(field.name)} {field.type}" for field in new)
         store.add_columns(table, ddl)

@@ -51,10 +51,11 @@ def received_segments(reports: Sequence[TaskReport], count: int) -> tuple[Segmen
     LostMessageError unless each part was reported once.
     """
     reports = sorted(reports, key=lambda report: report.parts)
-    done = [part for report in reports for part in report.parts]
-    if done != list(range(count)):
+    part_numbers = [part for report in reports for part in report.parts]
+    if part_numbers != list(range(count)):
         raise errors.LostMessageError(
-            f"tasks reported the parts {done} of {count}; nothing was committed: run it again"
+            f"tasks reported the parts {part_numbers} of {count}; nothing was committed: run it "
+            "again"
         )
     return tuple(segment for report in reports for segment in report.segments)
 

@@ -65,8 +65,8 @@ class PartTask:
         with self.target.open() as writer:
             for batch in batches:
                 if batch.num_rows:
-                    named = batch.rename_columns(list(self.names))
-                    row_keys, changes = self._changes(encoding, named)
+                    renamed = batch.rename_columns(list(self.names))
+                    row_keys, changes = self._changes(encoding, renamed)
                     ttls = None
                     if self.ttl is not None:
                         ttls = pa.repeat(pa.scalar(self.ttl, pa.int64()), batch.num_rows)

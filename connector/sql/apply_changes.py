@@ -124,8 +124,8 @@ class ChangeApplier:
 
     def _write_here(self, rows: pa.Table, frame: DataFrame, options: Mapping[str, str]) -> None:
         """Write changes that the driver has, without a job; ``frame``: what has their types."""
-        place = {"path": self.target.path, **storage_options(self.target.path)}
-        writer = plan_batch({**options, **place}, frame.schema, overwrite=False)
+        location = {"path": self.target.path, **storage_options(self.target.path)}
+        writer = plan_batch({**options, **location}, frame.schema, overwrite=False)
         message = writer.write(iter([last_of_each_key(self.target, rows)]))
         writer.commit([message])
 
@@ -282,8 +282,12 @@ def _check_keys(definition: TableDefinition, keys: Sequence[str]) -> None:
 
 def _check_columns(source: DataFrame, changelog: Changelog) -> None:
     present = {name.lower() for name in source.columns}
-    named = (*changelog.keys, *(changelog.column_list or ()), *(changelog.except_column_list or ()))
-    for name in named:
+    argument_names = (
+        *changelog.keys,
+        *(changelog.column_list or ()),
+        *(changelog.except_column_list or ()),
+    )
+    for name in argument_names:
         if name.lower() not in present:
             raise errors.SchemaMismatchError(
                 f"the source has no column {name!r}; it has {', '.join(source.columns)}"

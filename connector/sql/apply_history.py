@@ -210,8 +210,8 @@ class HistoryApplier:
                 writer.save(self.target.path)
             else:
                 changes = table_of(batches, arrow_schema_of(rows.schema)).combine_chunks()
-                place = {**options, "path": self.target.path}
-                plan = plan_batch(place, rows.schema, overwrite=False)
+                write_options = {**options, "path": self.target.path}
+                plan = plan_batch(write_options, rows.schema, overwrite=False)
                 plan.commit([plan.write(iter(changes.to_batches()))])
         views.refresh([self.name])
 
@@ -246,18 +246,18 @@ def _chosen(
     listed: Sequence[Expression] | None,
     excluded: Sequence[Expression] | None,
     columns: Sequence[str],
-    what: str,
+    argument: str,
 ) -> tuple[str, ...]:
     """Return those of some columns that a list, or what it leaves out, says; by default all."""
     if listed is not None and excluded is not None:
-        other = what.replace("column_list", "except_column_list")
-        raise errors.OptionError(f"give {what} or {other}, but not both")
+        except_argument = argument.replace("column_list", "except_column_list")
+        raise errors.OptionError(f"give {argument} or {except_argument}, but not both")
     by_name = {name.lower(): name for name in columns}
     names = named_by(source, listed if listed is not None else excluded or ())
     for name in names:
         if name.lower() not in by_name:
             raise errors.SchemaMismatchError(
-                f"{what.split('_column')[0]}: there is no column {name!r}; there are "
+                f"{argument.split('_column')[0]}: there is no column {name!r}; there are "
                 f"{', '.join(columns)}"
             )
     chosen = tuple(dict.fromkeys(by_name[name.lower()] for name in names))

@@ -235,9 +235,11 @@ def select_frame(
         if clock is not None:
             plan = replace(plan, time=clock.time)
         schema = _schema_at(store, plan, created)
-        known = {column.name: column for column in schema.visible_columns}
-        names = query.columns_read(list(known)) or tuple(known)[:1]
-        frames[f"relation_{number}"] = _input_frame(reader, plan, [known[name] for name in names])
+        columns_by_name = {column.name: column for column in schema.visible_columns}
+        names = query.columns_read(list(columns_by_name)) or tuple(columns_by_name)[:1]
+        frames[f"relation_{number}"] = _input_frame(
+            reader, plan, [columns_by_name[name] for name in names]
+        )
     if not frames:
         # Without relations the text is not a template: Spark leaves its braces as they are.
         return spark.sql(query.text)
@@ -257,21 +259,21 @@ def _schema_at(store: Store, plan: ReadPlan, epoch: int) -> TableSchema:
     )
 
 
-def _input_frame(reader: QueryReader, plan: ReadPlan, known: list[TableColumn]) -> DataFrame:
+def _input_frame(reader: QueryReader, plan: ReadPlan, columns: list[TableColumn]) -> DataFrame:
     """Return a table's rows with columns that it had when the view was created.
 
     A column that was dropped or got another type since is NULL: the view does not read it.
     """
     schema = plan.definition.schema
     now = {(column.id, column.type): column.name for column in schema.columns}
-    read = [now[column.id, column.type] for column in known if (column.id, column.type) in now]
+    read = [now[column.id, column.type] for column in columns if (column.id, column.type) in now]
     frame = reader.relation(replace(plan, columns=tuple(read) or (schema.key_columns[0].name,)))
     return frame.select(
-        [_input_column(now.get((column.id, column.type)), column) for column in known]
+        [_input_column(now.get((column.id, column.type)), column) for column in columns]
     )
 
 
-def _input_column(name: str | None, known: TableColumn) -> Column:
+def _input_column(name: str | None, column: TableColumn) -> Column:
     if name is not None:
-        return f.col(quoted(name)).alias(known.name)
-    return f.lit(None).cast(struct_of([known.field]).fields[0].dataType).alias(known.name)
+        return f.col(quoted(name)).alias(column.name)
+    return f.lit(None).cast(struct_of([column.field]).fields[0].dataType).alias(column.name)

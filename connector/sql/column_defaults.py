@@ -131,7 +131,7 @@ def _default_of(assignment: Assignment, definition: TableDefinition) -> str:
 def _inserted_query(statement: Insert, definition: TableDefinition) -> str:
     """Return the query of an INSERT, with a default for each value that is DEFAULT."""
 
-    def value_at(place: int) -> str:
+    def value_at(position: int) -> str:
         if statement.by_name:
             raise errors.UnsupportedStatementError(
                 "INSERT … BY NAME: DEFAULT has no name; leave the column out of the query, which "
@@ -140,7 +140,7 @@ def _inserted_query(statement: Insert, definition: TableDefinition) -> str:
         names, schema = statement.columns, definition.schema
         columns = schema.visible_columns if names is None else named_columns(definition, names)
         # A value too many stays, for the statement to be refused.
-        return default_text(columns[place]) if place < len(columns) else "NULL"
+        return default_text(columns[position]) if position < len(columns) else "NULL"
 
     return with_values(statement.query, value_at)
 
@@ -154,8 +154,8 @@ def _computed_columns(statement: Insert, definition: TableDefinition) -> tuple[s
     columns = schema.visible_columns if names is None else named_columns(definition, names)
     rows = default_places(statement.query)
     computed = []
-    for place, column in enumerate(columns):
-        count = sum(place in row for row in rows)
+    for position, column in enumerate(columns):
+        count = sum(position in row for row in rows)
         if column.generated is None or not count:
             continue
         if count < len(rows):

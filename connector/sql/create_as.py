@@ -82,7 +82,7 @@ class TableCreator:
         relations = changes.query.relations
         reads = ReadSet(self._store, relations)
         is_blind = all(relation.is_pinned for relation in relations)
-        done = self._store.jobs.commit(
+        result = self._store.jobs.commit(
             Proposal(
                 operation="create table as select",
                 started=min([started, *(report.started for report in reports)]),
@@ -93,7 +93,7 @@ class TableCreator:
                 reads=None if is_blind else Reads(reader.epoch, reads.is_changed_by),
             )
         )
-        return DmlResult(done.epoch, RowCounts(self._count(target.definition, done.epoch)))
+        return DmlResult(result.epoch, RowCounts(self._count(target.definition, result.epoch)))
 
     def _count(self, definition: TableDefinition, epoch: int) -> int | None:
         """Return the number of rows of a new table; None if counting them would take long."""

@@ -401,10 +401,12 @@ class Database:
         columns = (column_list, except_column_list)
         if str(stored_as_scd_type) == "2":
             history = History.of(source, keys, sequence_by, apply_as_deletes, *columns, *tracked)
-            kept = HistoryApplier.create(self._views, target, history, source, txn_app_id)
+            history_applier = HistoryApplier.create(
+                self._views, target, history, source, txn_app_id
+            )
             if source.isStreaming:
-                return kept.start(source, checkpoint, trigger, query_name)
-            kept.run(self._views, source, txn_version)
+                return history_applier.start(source, checkpoint, trigger, query_name)
+            history_applier.run(self._views, source, txn_version)
             return None
         if str(stored_as_scd_type) != "1" or any(names is not None for names in tracked):
             raise errors.OptionError(

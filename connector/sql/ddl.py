@@ -143,16 +143,16 @@ class SetProperties:
     properties: dict[str, str | None]
 
 
-def read_new_name(reader: TokenReader, what: str) -> str:
+def read_new_name(reader: TokenReader, description: str) -> str:
     """Read the name of a new table or view.
 
     UnsupportedStatementError for a word of SQL by which no query could name it.
     """
     token = reader.token
-    name = reader.name(what)
+    name = reader.name(description)
     if token is not None and token.token_type is not TokenType.IDENTIFIER and not _is_named(name):
         raise errors.UnsupportedStatementError(
-            f"{what} {name!r} is a word of SQL that a query cannot use as a name: write "
+            f"{description} {name!r} is a word of SQL that a query cannot use as a name: write "
             f"{quoted(name)}"
         )
     return name

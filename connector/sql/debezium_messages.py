@@ -82,8 +82,8 @@ def _has(header: Column, *names: str) -> Column:
 
 def _has_only(header: Column, names: Sequence[str], others: Sequence[str] = ()) -> Column:
     """Return whether a message has all of some fields, and none but these and some others."""
-    known = f.array(*map(f.lit, (*names, *others)))
-    return _has(header, *names) & (f.size(f.array_except(f.map_keys(header), known)) == 0)
+    known_names = f.array(*map(f.lit, (*names, *others)))
+    return _has(header, *names) & (f.size(f.array_except(f.map_keys(header), known_names)) == 0)
 
 
 def _is_flat(header: Column) -> Column:

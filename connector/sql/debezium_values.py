@@ -300,10 +300,10 @@ def semantic_types(schema: Column) -> Column:
         f.get(rows, f.lit(0)),
         f.transform(fields, lambda part: f.struct(part["field"], part["name"], part["parameters"])),
     )
-    named = f.filter(columns, lambda part: part["name"].isNotNull())
+    named_columns = f.filter(columns, lambda part: part["name"].isNotNull())
     return f.map_from_entries(
         f.transform(
-            named,
+            named_columns,
             lambda part: f.struct(
                 part["field"],
                 f.struct(part["name"].alias("name"), part["parameters"]["scale"].alias("scale")),

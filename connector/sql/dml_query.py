@@ -182,10 +182,10 @@ def looked_up_pairs(
     """
     count = len(source_names) + 1 + len(target_names)
     columns = [f"{pairs}.{pair_column(index)}" for index in range(count)]
-    found, row = columns[len(source_names)], columns[len(source_names) + 1 :]
+    is_matched, row = columns[len(source_names)], columns[len(source_names) + 1 :]
     source = _aliased(columns, source_names, statement.source_alias)
     candidates = _aliased(row, target_names, statement.alias)
-    is_match = f"CASE WHEN {found} THEN ({statement.condition}) END AS {_IS_MATCH}"
+    is_match = f"CASE WHEN {is_matched} THEN ({statement.condition}) END AS {_IS_MATCH}"
     matches = [f"CASE WHEN {pairs}.{_IS_MATCH} THEN {column} END" for column in row]
     return (
         f"(SELECT {', '.join(columns)}, {is_match} FROM {pairs}, {source}, {candidates}) "

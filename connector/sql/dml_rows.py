@@ -318,10 +318,10 @@ class DmlPlanner:
 
         SchemaMismatchError if nothing of the value's type can be stored in the column.
         """
-        what = f"table {self._definition.name}: the column {column.name!r}"
+        description = f"table {self._definition.name}: the column {column.name!r}"
         is_ansi = self._reader.session.is_ansi
         stored = self._types[column.id], str(column.type)
-        return stored_value(frame, name, stored, what, is_ansi=is_ansi)
+        return stored_value(frame, name, stored, description, is_ansi=is_ansi)
 
 
 _OPERATIONS = {

@@ -185,7 +185,7 @@ class DmlRunner:
         created = None if existing is None else Created(existing, segments)
         reads = ReadSet(self._store, changes.query.relations, created)
         is_blind = created is None and all(relation.is_pinned for relation in reads.relations)
-        done = self._store.jobs.commit(
+        result = self._store.jobs.commit(
             Proposal(
                 operation=_operation(statement),
                 started=min([started, *(report.started for report in reports)]),
@@ -199,8 +199,8 @@ class DmlRunner:
         if isinstance(statement, Delete) and not changes.query.relations:
             counts = RowCounts(0, 0, None)
         if isinstance(statement, Insert):
-            counts = self._insert_counts(target.definition, segments, done.epoch, overwrite)
-        return DmlResult(done.epoch, counts)
+            counts = self._insert_counts(target.definition, segments, result.epoch, overwrite)
+        return DmlResult(result.epoch, counts)
 
     def _change_parts(
         self,

@@ -172,10 +172,10 @@ def pivot(plan: Plan, literal: Callable[[object, Expression], str]) -> Pivot | N
     numbers = {item: number for number, item in enumerate(functions)}
     function = next(iter(functions.values()))
     values = [literal(value, column) for value in items(function.pivotColumnValues())]
-    made = [item for item in items(plan.projectList()) if class_name(item) == "Alias"]
+    aliases = [item for item in items(plan.projectList()) if class_name(item) == "Alias"]
     results = [
         (item, (int(item.child().ordinal().value()), numbers[id_of(item.child().child())]))
-        for item in made
+        for item in aliases
     ]
     return Pivot(
         first.child(), tuple(groups), column, tuple(aggregates), tuple(values), tuple(results)
@@ -210,8 +210,8 @@ def is_unpivot(plan: Plan) -> bool:
     """Return whether a plan is an unpivot that Spark has expanded, not grouping sets or windows."""
     if class_name(plan) != "Expand":
         return False
-    place = _variable(plan)
-    return place is not None and items(plan.output())[place].name() != _NUMBER
+    position = _variable(plan)
+    return position is not None and items(plan.output())[position].name() != _NUMBER
 
 
 def _variable(plan: Plan) -> int | None:
@@ -219,8 +219,8 @@ def _variable(plan: Plan) -> int | None:
     rows = [items(row) for row in items(plan.projections())]
     return next(
         (
-            place
-            for place, values in enumerate(zip(*rows, strict=True))
+            position
+            for position, values in enumerate(zip(*rows, strict=True))
             if all(class_name(value) == "Literal" for value in values)
         ),
         None,
@@ -231,15 +231,17 @@ def unpivot(plan: Plan) -> Unpivot:
     """Return the unpivot that Spark has expanded; it must be an Expand without grouping sets."""
     rows = [items(row) for row in items(plan.projections())]
     outputs = items(plan.output())
-    place = _variable(plan)
-    if place is None:
+    position = _variable(plan)
+    if position is None:
         raise refusal("its plan has the operator Expand, which relstate does not read")
-    values = tuple((str(row[place].value()), tuple(map(_column, row[place + 1 :]))) for row in rows)
+    values = tuple(
+        (str(row[position].value()), tuple(map(_column, row[position + 1 :]))) for row in rows
+    )
     return Unpivot(
-        tuple(map(_column, rows[0][:place])),
+        tuple(map(_column, rows[0][:position])),
         values,
-        outputs[place],
-        tuple(outputs[place + 1 :]),
+        outputs[position],
+        tuple(outputs[position + 1 :]),
     )
 
 

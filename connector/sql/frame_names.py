@@ -89,11 +89,11 @@ def identifier(name: str) -> str:
     return name if is_plain and tokens[0].token_type is TokenType.VAR else quoted(name)
 
 
-def _unused(base: str, taken: set[str]) -> str:
+def _unused(base: str, used_names: set[str]) -> str:
     """Return a name, with a number if it is among those in lower case, and add it to them."""
     name, count = base, 1
-    while name.lower() in taken:
+    while name.lower() in used_names:
         count += 1
         name = f"{base}_{count}"
-    taken.add(name.lower())
+    used_names.add(name.lower())
     return name

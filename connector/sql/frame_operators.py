@@ -416,10 +416,10 @@ class QueryWriter:
         child, generator = plan.child(), plan.generator()
         rows = self._rows(child)
         selected = ", ".join(map(self._names.selected, items(child.output())))
-        made = ", ".join(map(identifier, self._names.names(items(plan.generatorOutput()))))
+        output_names = ", ".join(map(identifier, self._names.names(items(plan.generatorOutput()))))
         name = generator.prettyName() + ("_outer" if plan.outer() else "")
         arguments = self._expressions.texts(generator.children())
-        return f"SELECT {selected}, {name}({arguments}) AS ({made}) {rows.text}"
+        return f"SELECT {selected}, {name}({arguments}) AS ({output_names}) {rows.text}"
 
 
 _WRITERS: dict[str, Callable[[QueryWriter, Plan], str]] = {

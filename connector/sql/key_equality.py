@@ -104,9 +104,9 @@ def named_rows(condition: str, target: Scope) -> Iterator[NamedRows]:
     parts = list(conjuncts(part_of(condition)))
     for index, part in enumerate(parts):
         rest = conjunction([*parts[:index], *parts[index + 1 :]])
-        named = _named_by_membership(part, target) or _named_by_existence(part, target)
-        if named is not None:
-            columns, query = named
+        key_query = _named_by_membership(part, target) or _named_by_existence(part, target)
+        if key_query is not None:
+            columns, query = key_query
             yield NamedRows(columns, query, rest, part.source)
 
 
@@ -117,9 +117,9 @@ def _named_by_membership(part: Part, target: Scope) -> tuple[tuple[str, ...], st
     tree = sides[0].tree
     operands = tree.expressions if isinstance(tree, exp.Tuple) else [tree]
     names = [_name_in(operand, target, None) for operand in operands]
-    known = tuple(name for name in names if name is not None)
-    is_complete = len(set(known)) == len(operands)
-    return (known, sides[1].source) if is_complete else None
+    key_names = tuple(name for name in names if name is not None)
+    is_complete = len(set(key_names)) == len(operands)
+    return (key_names, sides[1].source) if is_complete else None
 
 
 def _named_by_existence(part: Part, target: Scope) -> tuple[tuple[str, ...], str] | None:

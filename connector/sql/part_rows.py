@@ -183,9 +183,9 @@ class PartPlanner:
             return _as_variant(frame, name).alias(name)
         stored_type = spark_type(data_type)
         is_ansi = self._reader.session.is_ansi
-        what = f"table {self._definition.name}: {target.name}"
+        description = f"table {self._definition.name}: {target.name}"
         stored = stored_type, str(data_type)
-        return f.expr(stored_value(frame, name, stored, what, is_ansi=is_ansi)).alias(name)
+        return f.expr(stored_value(frame, name, stored, description, is_ansi=is_ansi)).alias(name)
 
     # Without reading
 

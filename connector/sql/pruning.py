@@ -90,12 +90,12 @@ def key_sources(
 
 def _selects(references: Sequence[TableReference]) -> Iterator[exp.Select]:
     """Yield the SELECTs whose FROM has one of the references."""
-    seen: set[int] = set()
+    seen_selects: set[int] = set()
     for reference in references:
         parent = reference.node.parent if reference.node is not None else None
         select = parent.parent if isinstance(parent, exp.From | exp.Join) else None
-        if isinstance(select, exp.Select) and id(select) not in seen:
-            seen.add(id(select))
+        if isinstance(select, exp.Select) and id(select) not in seen_selects:
+            seen_selects.add(id(select))
             yield select
 
 

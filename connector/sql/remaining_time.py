@@ -138,9 +138,9 @@ def _names_of(paths: Iterable[tuple[Any, ...]]) -> dict[tuple[Any, ...], str]:
     """Return a name for each path, like a call of it; no two are the same in any case."""
     names: dict[tuple[Any, ...], str] = {}
     for path in dict.fromkeys(paths):
-        taken = {name.lower() for name in names.values()}
+        used_names = {name.lower() for name in names.values()}
         name = f"{_FUNCTION}({path[0]}{''.join(f'[{step!r}]' for step in path[1:])})"
-        while name.lower() in taken:
+        while name.lower() in used_names:
             name += "_"
         names[path] = name
     return names

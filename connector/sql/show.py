@@ -163,7 +163,7 @@ def read_describe_history(reader: TokenReader) -> DescribeHistory:
     return DescribeHistory(name, limit)
 
 
-def _last_name(reader: TokenReader, what: str = "the table's name") -> str:
-    name = reader.name(what)
+def _last_name(reader: TokenReader, description: str = "the table's name") -> str:
+    name = reader.name(description)
     reader.finish()
     return name

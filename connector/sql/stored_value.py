@@ -15,19 +15,20 @@ from relstate.storage import errors
 
 
 def stored_value(
-    frame: DataFrame, name: str, stored: tuple[DataType, str], what: str, *, is_ansi: bool
+    frame: DataFrame, name: str, stored: tuple[DataType, str], description: str, *, is_ansi: bool
 ) -> str:
     """Return the SQL of what is stored of a column of a frame in what has another type.
 
-    ``name``: one that needs no quotes. ``stored``: that type, and its SQL. ``what``: where it is
-    stored, for messages. SchemaMismatchError if nothing of the column's type can be stored there.
+    ``name``: one that needs no quotes. ``stored``: that type, and its SQL. ``description``: where
+    it is stored, for messages. SchemaMismatchError if nothing of the column's type can be
+    stored there.
     """
     stored_type, type_text = stored
     value_type = frame.schema[name].dataType
     if not can_store(value_type, stored_type):
         raise errors.SchemaMismatchError(
-            f"{what}: an expression of type {value_type.simpleString()} cannot be stored where the "
-            f"type is {stored_type.simpleString()}; cast it"
+            f"{description}: an expression of type {value_type.simpleString()} cannot be stored "
+            f"where the type is {stored_type.simpleString()}; cast it"
         )
     # Without ANSI mode a cast would silently lose what does not fit; the writer refuses it.
     is_safe = is_ansi or isinstance(value_type, NullType)

@@ -96,18 +96,18 @@ def _named_values(markers: Sequence[_Marker], args: Mapping[str, Any]) -> list[A
     if missing:
         raise errors.OptionError(f"the parameter :{missing[0]} has no value in args")
     if unused:
-        known = ", ".join(f":{name}" for name in sorted(names)) or "none"
+        parameter_names = ", ".join(f":{name}" for name in sorted(names)) or "none"
         raise errors.OptionError(
-            f"the statement has no parameter :{unused[0]}; its parameters are: {known}"
+            f"the statement has no parameter :{unused[0]}; its parameters are: {parameter_names}"
         )
     return [args[str(marker.name)] for marker in markers]
 
 
 def _positional_values(markers: Sequence[_Marker], args: Sequence[Any]) -> list[Any]:
-    named = next((marker.name for marker in markers if marker.name is not None), None)
-    if named is not None:
+    first_name = next((marker.name for marker in markers if marker.name is not None), None)
+    if first_name is not None:
         raise errors.OptionError(
-            f"args is a list, and the statement has the parameter :{named}: give a dict"
+            f"args is a list, and the statement has the parameter :{first_name}: give a dict"
         )
     if len(args) != len(markers):
         raise errors.OptionError(

@@ -153,10 +153,10 @@ def _start_of_query(tokens: Tokens) -> int:
     """Return where the query begins after a WITH."""
     if not tokens or _word(tokens[0]) != "WITH":
         return 0
-    for word, place in _outer(tokens):
-        is_after_group = place > 0 and tokens[place - 1].token_type is TokenType.R_PAREN
+    for word, position in _outer(tokens):
+        is_after_group = position > 0 and tokens[position - 1].token_type is TokenType.R_PAREN
         if is_after_group and word not in (",", "AS", "MAX"):
-            return place
+            return position
     return 0
 
 

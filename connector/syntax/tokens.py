@@ -88,23 +88,23 @@ class TokenReader:
         if not self.accept(*words):
             raise self.unexpected(" ".join(words))
 
-    def name(self, what: str) -> str:
+    def name(self, description: str) -> str:
         """Read an identifier of one part and return it without its quotes."""
         token = self.token
-        name = self.part(what)
+        name = self.part(description)
         if token is not None and self.next_is("."):
             raise errors.UnsupportedStatementError(
-                f"{what} has one part, as a store has no catalogs or schemas; found "
+                f"{description} has one part, as a store has no catalogs or schemas; found "
                 f"{excerpt(self.text[token.start :])}"
             )
         return name
 
-    def part(self, what: str) -> str:
+    def part(self, description: str) -> str:
         """Read one part of an identifier and return it without its quotes."""
         token = self.token
         is_quoted = token is not None and token.token_type is TokenType.IDENTIFIER
         if token is None or not (is_quoted or _is_word(token)):
-            raise self.unexpected(what)
+            raise self.unexpected(description)
         self._next += 1
         return token.text
 
@@ -112,21 +112,21 @@ class TokenReader:
         """Skip one token."""
         self._next += 1
 
-    def string(self, what: str) -> str:
+    def string(self, description: str) -> str:
         """Read a string literal and return its value."""
         token = self.token
         if token is None or token.token_type is not TokenType.STRING:
-            raise self.unexpected(what)
+            raise self.unexpected(description)
         self._next += 1
         return token.text
 
-    def whole_number(self, what: str) -> int:
+    def whole_number(self, description: str) -> int:
         """Read a whole number of at most 18 digits and return it."""
         token = self.token
         if token is None or token.token_type is not TokenType.NUMBER:
-            raise self.unexpected(what)
+            raise self.unexpected(description)
         if not token.text.isdecimal() or len(token.text) > _MOST_DIGITS:
-            raise self.unexpected(what)
+            raise self.unexpected(description)
         self._next += 1
         return int(token.text)
 

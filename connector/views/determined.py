@@ -88,35 +88,39 @@ def determined_fields(node: Node) -> Determined | None:
     Of an operator that is not known here, all are, or None.
     """
     children = [determined_fields(child) for child in node.children]
-    known = [child for child in children if child is not None]
-    if len(known) < len(children):
+    determined_children = [child for child in children if child is not None]
+    if len(determined_children) < len(children):
         return None
     match node:
         case Leaf():
             return Determined(frozenset(node.names))
         case Union():
-            return _union(known)
+            return _union(determined_children)
         case AsofJoin():
-            return _asof_join(node, *known)
+            return _asof_join(node, *determined_children)
         case JoinNode():
-            return _join(node, *known)
+            return _join(node, *determined_children)
         case Project():
-            return _project(node, *known)
+            return _project(node, *determined_children)
         case Filter():
-            return known[0] if known[0].has_value(node.condition) else None
+            return (
+                determined_children[0] if determined_children[0].has_value(node.condition) else None
+            )
         case TemporalFilter():
-            return _temporal_filter(node, *known)
+            return _temporal_filter(node, *determined_children)
         case Generate():
-            return _generate(node, *known)
+            return _generate(node, *determined_children)
         case Aggregate() | GroupRecompute():
-            return _aggregate(node, *known)
+            return _aggregate(node, *determined_children)
         case TopN():
-            return _top_n(node, *known)
+            return _top_n(node, *determined_children)
         case OrderedWindow() | WindowRecompute() | SessionRecompute():
-            return _window(node, *known)
+            return _window(node, *determined_children)
         case Shared() | Materialize():
-            return known[0]
-    is_whole = all(own.has(child.names) for own, child in zip(known, node.children, strict=True))
+            return determined_children[0]
+    is_whole = all(
+        own.has(child.names) for own, child in zip(determined_children, node.children, strict=True)
+    )
     return Determined(frozenset(node.names)) if is_whole else None
 
 
@@ -142,30 +146,30 @@ def _union(inputs: Sequence[Determined]) -> Determined:
 
 
 def _join(node: JoinNode, left: Determined, right: Determined) -> Determined | None:
-    both = Determined(left.exact | right.exact, left.unordered | right.unordered)
+    sides = Determined(left.exact | right.exact, left.unordered | right.unordered)
     match node:
         case Join():
             compared = [name for key in node.keys for name in (key.left, key.right)]
-            both = both.with_exact(key.field.name for key in node.keys)
+            sides = sides.with_exact(key.field.name for key in node.keys)
             condition = node.condition
         case BroadcastJoin():
             compared = [name for comparison in node.comparisons for name in comparison.sides]
             condition = node.condition
         case _:
             return None
-    if not both.has(compared) or (condition is not None and not both.has_value(condition)):
+    if not sides.has(compared) or (condition is not None and not sides.has_value(condition)):
         return None
-    return both.within(node.names)
+    return sides.within(node.names)
 
 
 def _asof_join(node: AsofJoin, left: Determined, right: Determined) -> Determined | None:
-    both = Determined(left.exact | right.exact, left.unordered | right.unordered)
+    sides = Determined(left.exact | right.exact, left.unordered | right.unordered)
     keys = [name for key in node.keys for name in (key.left, key.right)]
-    if not both.has((*keys, *node.comparison.sides)):
+    if not sides.has((*keys, *node.comparison.sides)):
         return None
     nearest = {*(key.right for key in node.keys), node.comparison.right}
     if nearest.issuperset(_row_key(node.right)):
-        return both
+        return sides
     # Which row is taken is open among those that are equally near.
     return left.with_exact(nearest)
 

@@ -49,12 +49,12 @@ def explain_replacement(state: StoreState, view: NewView) -> list[str]:
     tables = [replace(table, name=new) for table, new in zip(view.tables, names, strict=True)]
     lines = explain_new_view(replace(view, table=tables[0], internal=tuple(tables[1:])))
     if next_definition(state.tables[view.replaces].definition, view.table) is None:
-        what = f"a new table takes the name {name}: its change feed begins with its rows"
+        effect = f"a new table takes the name {name}: its change feed begins with its rows"
     else:
         readers = sorted(map(state.title_of, state.views_reading(view.replaces)))
-        what = f"{name} stays the same table: its change feed has the difference"
-        what += f"; views that take it in: {', '.join(readers)}" if readers else ""
-    return [*lines, "", "== Replacement ==", what]
+        effect = f"{name} stays the same table: its change feed has the difference"
+        effect += f"; views that take it in: {', '.join(readers)}" if readers else ""
+    return [*lines, "", "== Replacement ==", effect]
 
 
 def _lines(plan: ViewPlan, mapping: VnodeMapping, tables: PlanTables) -> list[str]:

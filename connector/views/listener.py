@@ -78,9 +78,9 @@ class Notifier:
         if self._listener is not None:
             self._tell(self._listener.on_end, error)
 
-    def _tell(self, call: Callable[[Any], None], what: object) -> None:
+    def _tell(self, call: Callable[[Any], None], event: object) -> None:
         try:
-            call(what)
+            call(event)
         except Exception:
             method = getattr(call, "__name__", repr(call))
             _logger.exception("a listener of a stream of views failed in %s", method)

@@ -111,9 +111,9 @@ class _PlanReader:
         return node
 
     def _known(self, node: Shared) -> Shared:
-        known = self._shared.setdefault(node.number, node)
-        require(known == node, f"there are two shared operators {node.number}")
-        return known
+        first = self._shared.setdefault(node.number, node)
+        require(first == node, f"there are two shared operators {node.number}")
+        return first
 
 
 def _is_shallow(value: Any) -> bool:

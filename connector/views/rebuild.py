@@ -133,9 +133,9 @@ def _differ(left: pa.Array, right: pa.Array, tolerance: float) -> Mask:
     """Return which of the values of two arrays differ."""
     is_valid = np.asarray(left.is_valid())
     differ: Mask = is_valid != np.asarray(right.is_valid())
-    both = np.flatnonzero(is_valid & ~differ)
-    if len(both):
-        differ[both] = _valid_differ(left.take(both), right.take(both), tolerance)
+    are_valid = np.flatnonzero(is_valid & ~differ)
+    if len(are_valid):
+        differ[are_valid] = _valid_differ(left.take(are_valid), right.take(are_valid), tolerance)
     return differ
 
 

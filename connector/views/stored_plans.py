@@ -51,9 +51,9 @@ class StoredPlans:
         """
         view, name = state.views[view_id], state.name_of(view_id)
         value = view.definition.plan
-        known = self._plans.get(view_id)
-        if known is not None and (known[0] is value or known[0] == value):
-            return known[1]
+        cached = self._plans.get(view_id)
+        if cached is not None and (cached[0] is value or cached[0] == value):
+            return cached[1]
         plan = read_stored_plan(state, view)
         try:
             self._check_expressions(plan, state, view)

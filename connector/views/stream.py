@@ -209,11 +209,11 @@ class ViewStream:
         self._message = "Processing new data"
         started, now = self._environment.monotonic(), self._environment.now()
         try:
-            done = self._views.refresh(self._names)
+            refreshed = self._views.refresh(self._names)
         except errors.ConflictError as error:
             _logger.info("the stream %s tries again: %s", self._id, error)
             return
-        if done.views:
+        if refreshed.views:
             self._recent.append(
                 {
                     "id": self._id,
@@ -221,12 +221,12 @@ class ViewStream:
                     "timestamp": iso_time(now),
                     "batchId": self._batch,
                     "batchDuration": round((self._environment.monotonic() - started) * 1000),
-                    "durationMs": done.seconds.milliseconds,
-                    "numInputRows": done.rows,
-                    "epoch": done.epoch,
-                    "reflects": done.reflects,
-                    "views": list(done.views),
-                    "local": list(done.local),
+                    "durationMs": refreshed.seconds.milliseconds,
+                    "numInputRows": refreshed.rows,
+                    "epoch": refreshed.epoch,
+                    "reflects": refreshed.reflects,
+                    "views": list(refreshed.views),
+                    "local": list(refreshed.local),
                 }
             )
             self._batch += 1

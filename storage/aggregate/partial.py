@@ -66,15 +66,15 @@ class PartialAggregate:
         for column in schema.columns:
             if column.name.lower().startswith(_PREFIX):
                 raise SchemaError(f"the column {column.name!r} has a name of ours; rename it")
-        made = []
+        measure_list = []
         wheres = conditions or [None] * len(measures)
         for (function, value), where in zip(measures, wheres, strict=True):
             if function is Function.ROWS:
-                made.append(Measure(function, where=where))
+                measure_list.append(Measure(function, where=where))
                 continue
-            made.append(Measure(function, _value_of(value, schema), where))
+            measure_list.append(Measure(function, _value_of(value, schema), where))
         values = tuple(_value_of(value, schema) for value in group)
-        aggregate = cls(schema, values, tuple(made))
+        aggregate = cls(schema, values, tuple(measure_list))
         # The types are checked here.
         aggregate.fields  # noqa: B018
         return aggregate

@@ -171,8 +171,8 @@ def _point_of(arrow_type: pa.DataType) -> PointValue:
     if pa.types.is_struct(arrow_type):
         fields = list(arrow_type)
         is_distinct = len({field.name for field in fields}) == len(fields)
-        made = StructPoint if is_distinct else TuplePoint
-        return made([_point_of(field.type) for field in fields], fields)
+        struct_class = StructPoint if is_distinct else TuplePoint
+        return struct_class([_point_of(field.type) for field in fields], fields)
     if pa.types.is_map(arrow_type):
         return MapPoint(_point_of(arrow_type.key_type), _point_of(arrow_type.item_type), arrow_type)
     if pa.types.is_list(arrow_type):

@@ -136,22 +136,22 @@ def signed(function: str, operand: Value) -> Signed:
     return Signed(function, operand)
 
 
-def operand_type(value: Value, other: Value) -> t.DataType:
+def operand_type(value: Value, sibling: Value) -> t.DataType:
     """Return the type that a value has beside another: of a literal beside a decimal its digits."""
     content = value.content if isinstance(value, Literal) else None
-    if isinstance(other.type, t.Decimal) and isinstance(content, int) and is_whole(value.type):
+    if isinstance(sibling.type, t.Decimal) and isinstance(content, int) and is_whole(value.type):
         return t.Decimal(len(str(abs(content))), 0)
     return value.type
 
 
-def beside(value: Value, other: t.DataType) -> Value:
+def beside(value: Value, sibling_type: t.DataType) -> Value:
     """Return a value; a literal decimal beside a DOUBLE as the DOUBLE that it becomes."""
-    if not isinstance(value, Literal) or not isinstance(other, t.Double):
+    if not isinstance(value, Literal) or not isinstance(sibling_type, t.Double):
         return value
     content = value.content
     if not isinstance(content, Decimal | int) or isinstance(content, bool):
         return value
-    return replace(value, content=float(content), type=other)
+    return replace(value, content=float(content), type=sibling_type)
 
 
 def _as_decimal(value: Value, column: pa.Array) -> pa.Array:

@@ -63,8 +63,8 @@ class ComputedConditions:
         if not isinstance(value["expected"], bool):
             raise TypeError("a flag must be true or false")
         try:
-            made = value_from_json(value["value"], schema)
-            return computed(made, expected=value["expected"])
+            computed_value = value_from_json(value["value"], schema)
+            return computed(computed_value, expected=value["expected"])
         except (RelstateError, ArithmeticError) as error:
             raise ValueError(str(error)) from None
 

@@ -63,8 +63,10 @@ class Compared(Binary, Truth):
     def computed(self, rows: pa.RecordBatch) -> tuple[pa.Array, Failures]:
         """Return the answers; NULL where a value is."""
         left, right, failures = computed_in_turn(self.left, self.right, rows)
-        known = valid_rows(left) & valid_rows(right)
-        return _answers(compare_values(left, self.operator, right, self.left.type), known), failures
+        is_valid = valid_rows(left) & valid_rows(right)
+        return _answers(
+            compare_values(left, self.operator, right, self.left.type), is_valid
+        ), failures
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,5 +134,5 @@ def compared(left: Value, operator: str, right: Value) -> Compared:
     return Compared(left, operator, right)
 
 
-def _answers(flags: Flags, known: Flags) -> pa.Array:
-    return pa.array(flags, mask=None if known.all() else ~known)
+def _answers(flags: Flags, is_valid: Flags) -> pa.Array:
+    return pa.array(flags, mask=None if is_valid.all() else ~is_valid)

@@ -118,8 +118,8 @@ class Extreme(Value):
         for value in self.choices[1:]:
             values, failures_of_value = value.computed(rows)
             failures = first_of(failures, failures_of_value)
-            both = valid_rows(chosen) & valid_rows(values)
-            is_better = both & compare_values(values, self.operator, chosen, self.type)
+            are_valid = valid_rows(chosen) & valid_rows(values)
+            is_better = are_valid & compare_values(values, self.operator, chosen, self.type)
             is_new = is_better | ~valid_rows(chosen)
             chosen = pc.if_else(pa.array(is_new), values, chosen)
         return chosen, failures
@@ -136,8 +136,8 @@ def choice(branches: Sequence[tuple[Value, Value]], otherwise: Value | None) -> 
     values = [value for _, value in branches] + ([] if otherwise is None else [otherwise])
     values = of_common_type(values)
     tests = [test for test, _ in branches]
-    made = tuple(zip(tests, values[: len(tests)], strict=True))
-    return Choice(made, None if otherwise is None else values[-1], values[0].type)
+    fitted_branches = tuple(zip(tests, values[: len(tests)], strict=True))
+    return Choice(fitted_branches, None if otherwise is None else values[-1], values[0].type)
 
 
 def coalesce(choices: Sequence[Value]) -> Value:

@@ -52,11 +52,11 @@ def read_default(
     clock.
     """
     t.check_text("a default", expression)
-    what = f"the DEFAULT {expression} of the column {column.name!r}"
+    description = f"the DEFAULT {expression} of the column {column.name!r}"
     try:
         tree = parse_condition(expression)
     except (SchemaError, UnsupportedExpressionError) as error:
-        raise UnsupportedExpressionError(f"{what}: {error}; {_ADVICE}") from None
+        raise UnsupportedExpressionError(f"{description}: {error}; {_ADVICE}") from None
     # SHOW CREATE TABLE writes it with other text behind it.
     tokens = tokenize(expression)
     words = [expression[token.start : token.end + 1] for token in tokens]
@@ -65,11 +65,11 @@ def read_default(
     if clock is not None:
         if not isinstance(column.type, _TIMES):
             raise SchemaError(
-                f"{what}: the column is {column.type}, and the present time is a DATE, a TIMESTAMP "
-                "or a TIMESTAMP_NTZ"
+                f"{description}: the column is {column.type}, and the present time is a DATE, a "
+                "TIMESTAMP or a TIMESTAMP_NTZ"
             )
         return ClockDefault(expression, clock)
-    constant = _constant(tree, schema, what)
+    constant = _constant(tree, schema, description)
     if constant.value is None:
         return None
     if isinstance(constant.type, t.String) and isinstance(column.type, t.String):
@@ -77,7 +77,7 @@ def read_default(
     try:
         return ColumnDefault.of(expression, cast(constant, column.type, zone_of("UTC")).value)
     except UnsupportedExpressionError as error:
-        raise SchemaError(f"{what}: {error}") from None
+        raise SchemaError(f"{description}: {error}") from None
 
 
 def _clock_of(words: Sequence[str], schema: TableSchema) -> ClockName | None:
@@ -90,7 +90,7 @@ def _clock_of(words: Sequence[str], schema: TableSchema) -> ClockName | None:
     return _CLOCKS.get(name) if is_bare or list(words[1:]) == ["(", ")"] else None
 
 
-def _constant(tree: Tree, schema: TableSchema, what: str) -> Constant:
+def _constant(tree: Tree, schema: TableSchema, description: str) -> Constant:
     """Return the value of an expression of constants. Errors as of `read_default`."""
     try:
         constant = OperandReader(schema, zone_of("UTC")).read(tree)
@@ -104,13 +104,13 @@ def _constant(tree: Tree, schema: TableSchema, what: str) -> Constant:
     except (SchemaError, SchemaMismatchError, UnsupportedExpressionError) as error:
         is_name = isinstance(refusal, SchemaMismatchError)
         raise UnsupportedExpressionError(
-            f"{what}: {refusal if is_name else error}; {_ADVICE}"
+            f"{description}: {refusal if is_name else error}; {_ADVICE}"
         ) from None
     if next(value.columns(), None) is not None:
-        raise UnsupportedExpressionError(f"{what}: it reads a column; {_ADVICE}")
+        raise UnsupportedExpressionError(f"{description}: it reads a column; {_ADVICE}")
     values, failures = value.computed(_one_row())
     if failures[0]:
-        raise SchemaError(f"{what}: it {DESCRIPTIONS[Failure(int(failures[0]))]}")
+        raise SchemaError(f"{description}: it {DESCRIPTIONS[Failure(int(failures[0]))]}")
     return Constant(_content(values), value.type)
 
 

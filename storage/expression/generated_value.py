@@ -40,14 +40,14 @@ def read_generated(expression: str, column: Column, schema: TableSchema) -> Gene
     from ..syntax import without_outer_comments
 
     t.check_text("the expression of a generated column", expression)
-    what = f"the column {column.name!r}, GENERATED ALWAYS AS ({expression})"
+    description = f"the column {column.name!r}, GENERATED ALWAYS AS ({expression})"
     try:
         value = parse_value(expression, schema)
     except SchemaMismatchError as error:
-        raise SchemaMismatchError(f"{what}: {error}") from None
+        raise SchemaMismatchError(f"{description}: {error}") from None
     except UnsupportedExpressionError as error:
-        raise UnsupportedExpressionError(f"{what}: {error}; {_ADVICE}") from None
-    value = _in_type_of(column, value, what)
+        raise UnsupportedExpressionError(f"{description}: {error}; {_ADVICE}") from None
+    value = _in_type_of(column, value, description)
     names = set(value.columns())
     return GeneratedColumn(
         without_outer_comments(expression),
@@ -61,7 +61,7 @@ def generated_value(generated: GeneratedColumn, schema: TableSchema) -> Value:
     return value_from_json(json.loads(generated.value), schema)
 
 
-def _in_type_of(column: Column, value: Value, what: str) -> Value:
+def _in_type_of(column: Column, value: Value, description: str) -> Value:
     """Return a value in the type of its column, if a cast to it fails for no value. SchemaError."""
     if value.type == column.type or (
         isinstance(value.type, t.String) and isinstance(column.type, t.String)
@@ -73,7 +73,7 @@ def _in_type_of(column: Column, value: Value, what: str) -> Value:
         cast = None
     if cast is None or cast.own_failures:
         raise SchemaError(
-            f"{what}: the expression is {value.type}, and the column {column.type}: write "
+            f"{description}: the expression is {value.type}, and the column {column.type}: write "
             f"CAST(… AS {column.type}), or declare the column as {value.type}"
         )
     return cast

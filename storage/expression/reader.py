@@ -200,10 +200,12 @@ class _Reader:
         return self._choice(node.args["ifs"], node.args.get("default"))
 
     def _choice(self, branches: Sequence[Tree], otherwise: Tree | None) -> Value:
-        made = [(self.value(branch.this), self.value(branch.args["true"])) for branch in branches]
+        branch_values = [
+            (self.value(branch.this), self.value(branch.args["true"])) for branch in branches
+        ]
         if otherwise is None or isinstance(otherwise, exp.Null):
-            return choice(made, None)
-        return choice(made, self.value(otherwise))
+            return choice(branch_values, None)
+        return choice(branch_values, self.value(otherwise))
 
     # Functions
 
@@ -287,19 +289,19 @@ class _Reader:
         left, right = self._fitted(left, right), self._fitted(right, left)
         return compared(left, operator, right)
 
-    def _fitted(self, value: Value, other: Value) -> Value:
+    def _fitted(self, value: Value, sibling: Value) -> Value:
         """Return a literal as it compares with another value; a value as it is."""
         if not isinstance(value, Literal) or value.content is None:
             return value
-        if is_whole(other.type) and isinstance(value.content, Decimal):
+        if is_whole(sibling.type) and isinstance(value.content, Decimal):
             if abs(value.content) >= _MOST_BIGINT:
                 raise UnsupportedTypeError(f"{value.content} is outside of BIGINT")
             return value
-        if value.type != other.type and isinstance(
-            other.type, t.Date | t.Timestamp | t.TimestampNtz
+        if value.type != sibling.type and isinstance(
+            sibling.type, t.Date | t.Timestamp | t.TimestampNtz
         ):
             constant = Constant(value.content, value.type)
-            (fitted,) = fit_to_column([constant], other.type, self._zone)
+            (fitted,) = fit_to_column([constant], sibling.type, self._zone)
             return literal(fitted.value, fitted.type)
         return value
 

@@ -185,8 +185,8 @@ def text_cast(operand: Value) -> Value:
     """Return a value as a text. UnsupportedTypeError for other types than in `TextCast`."""
     if operand.type == _TEXT:
         return operand
-    known = (t.TinyInt, t.SmallInt, t.Int, t.BigInt, t.Boolean, t.Date)
-    if not isinstance(operand.type, known):
+    castable_types = (t.TinyInt, t.SmallInt, t.Int, t.BigInt, t.Boolean, t.Date)
+    if not isinstance(operand.type, castable_types):
         raise UnsupportedTypeError(f"a cast of {operand.type} to STRING is not known to be exact")
     return TextCast(operand)
 

@@ -40,9 +40,9 @@ def feed_fields(schema: TableSchema, names: Sequence[str] | None = None) -> tupl
     Hidden columns are returned only if they are named. SchemaMismatchError for an unknown or
     repeated name; SchemaError if the table itself has a column with one of the feed's names.
     """
-    taken = {field.name for field in FEED_FIELDS}
+    feed_names = {field.name for field in FEED_FIELDS}
     for column in schema.columns:
-        if column.name.lower() in taken:
+        if column.name.lower() in feed_names:
             raise SchemaError(
                 f"the table has a column {column.name!r}, a name that a change feed adds: rename it"
             )
@@ -50,9 +50,9 @@ def feed_fields(schema: TableSchema, names: Sequence[str] | None = None) -> tupl
     if names is None:
         return visible
     fields = (*(column.field for column in schema.columns), *FEED_FIELDS)
-    known = {field.name.lower(): field for field in fields}
+    fields_by_name = {field.name.lower(): field for field in fields}
     try:
-        chosen = tuple(known.pop(name.lower()) for name in name_list("columns", names))
+        chosen = tuple(fields_by_name.pop(name.lower()) for name in name_list("columns", names))
     except KeyError as error:
         raise SchemaMismatchError(
             f"{error} is not a column of the change feed, or is named twice; the columns are "

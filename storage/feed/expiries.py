@@ -53,10 +53,10 @@ class Expiries:
         more expires. CorruptionError for a damaged file.
         """
         # A copy: another thread may add to it meanwhile.
-        known = dict(self._known.get(encoding.table_id, {}))
+        times_by_segment = dict(self._known.get(encoding.table_id, {}))
         names = {segment.record.name for segment in segments}
         self._known[encoding.table_id] = {
-            name: times for name, times in known.items() if name in names
+            name: times for name, times in times_by_segment.items() if name in names
         }
         times = (self._next_in(encoding, segment, time) for segment in segments)
         first = min(times, default=NEVER)
@@ -74,11 +74,11 @@ class Expiries:
         """Return the first time after ``time`` in a file, `NEVER` if there is none."""
         if not segment.record.expiring(encoding.table_id):
             return NEVER
-        known = self._known.setdefault(encoding.table_id, {})
-        next_times = known.get(segment.record.name)
+        times_by_segment = self._known.setdefault(encoding.table_id, {})
+        next_times = times_by_segment.get(segment.record.name)
         if next_times is None or not next_times.after <= time < next_times.last:
             next_times = self._read(encoding, segment, time)
-            known[segment.record.name] = next_times
+            times_by_segment[segment.record.name] = next_times
         position = int(np.searchsorted(next_times.times, time, side="right"))
         return int(next_times.times[position]) if position < len(next_times.times) else NEVER
 

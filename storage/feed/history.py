@@ -158,10 +158,10 @@ class History:
     def _differing(self, before: Positions, after: Positions, same: RowComparison) -> Positions:
         """Return the indices where the row before is not the row after."""
         differ = np.ones(len(before), bool)
-        both = np.flatnonzero((before != ABSENT) & (after != ABSENT))
-        if len(both):
-            pair = self.entries.take(before[both]), self.entries.take(after[both])
-            differ[both] = ~same(*pair)
+        in_both = np.flatnonzero((before != ABSENT) & (after != ABSENT))
+        if len(in_both):
+            pair = self.entries.take(before[in_both]), self.entries.take(after[in_both])
+            differ[in_both] = ~same(*pair)
         return np.flatnonzero(differ)
 
 

@@ -261,9 +261,9 @@ def _entries_under(current: Block, table: StorageTable | None, keys: Bytes) -> B
     """Return the entries of some keys: those in ``current``, else the table's."""
     if not len(keys):
         return NOTHING
-    known = current.key_bytes()
-    entries = current.take(np.flatnonzero(np.asarray(pc.is_in(known, value_set=keys))))
-    missing_keys = keys.filter(pc.invert(pc.is_in(keys, value_set=known)))
+    current_keys = current.key_bytes()
+    entries = current.take(np.flatnonzero(np.asarray(pc.is_in(current_keys, value_set=keys))))
+    missing_keys = keys.filter(pc.invert(pc.is_in(keys, value_set=current_keys)))
     if table is None or not len(missing_keys):
         return entries
     return joined([entries, table.get_values(missing_keys)])

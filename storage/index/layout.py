@@ -112,15 +112,15 @@ class IndexLayouts:
         self, state: StoreState, definition: TableDefinition
     ) -> tuple[Encoding, Sequence[IndexLayout]]:
         """Return the encoding of a table in a state, and the layouts of its indexes."""
-        known = self._by_table.get(definition.table_id)
-        if known is None or known[0] is not definition:
+        cached = self._by_table.get(definition.table_id)
+        if cached is None or cached[0] is not definition:
             encoding = encoding_of(definition, state.settings.vnode_count)
             layouts = [
                 IndexLayout(encoding, index, state.tables[index.table_id].definition)
                 for index in definition.indexes
             ]
-            known = self._by_table[definition.table_id] = (definition, encoding, layouts)
-        return known[1:]
+            cached = self._by_table[definition.table_id] = (definition, encoding, layouts)
+        return cached[1:]
 
 
 def joined_rows(before: Sequence[Block], after: Block) -> tuple[Block, int]:

@@ -295,9 +295,9 @@ def _prefixes(layout: IndexLayout, blocks: Iterator[Block]) -> Iterator[pa.Recor
 
 def _violation(layout: IndexLayout, values: pa.RecordBatch) -> UniqueViolationError:
     (row,) = values.to_pylist()
-    named = ", ".join(f"{name} = {value!r}" for name, value in row.items())
+    assignments = ", ".join(f"{name} = {value!r}" for name, value in row.items())
     return UniqueViolationError(
-        f"table {layout.table_name!r}: two rows would have ({named}), but its index "
+        f"table {layout.table_name!r}: two rows would have ({assignments}), but its index "
         f"{layout.index.name!r} is unique; nothing was committed: leave one of them out, or delete "
         "the row that is there"
     )

@@ -298,16 +298,16 @@ def _commit_merges(
         removed=inputs,
         requires=tuple(table for table in tables if forgets_late_rows(table)),
     )
-    done = commit(log, state, proposal)
+    result = commit(log, state, proposal)
     _logger.info(
         "epoch %d: compacted %d files (%d bytes) to %d in %.3f s",
-        done.epoch,
+        result.epoch,
         len(inputs),
         sum(segment.record.size for segment in inputs),
         len(records),
         (log.environment.now() - started) / 1_000_000,
     )
-    return done.state
+    return result.state
 
 
 def rewrite_time(environment: Environment, state: StoreState) -> int:

@@ -250,11 +250,11 @@ class _Binder:
         if isinstance(operand, Constant) or len(constants) < len(listed):
             raise UnsupportedExpressionError("IN takes a column and a list of constants")
         domain = _ordered_domain(operand.type)
-        known = [constant for constant in constants if constant.value is not None]
-        fitted = fit_to_column(known, operand.type, self._operands.zone)
+        non_nulls = [constant for constant in constants if constant.value is not None]
+        fitted = fit_to_column(non_nulls, operand.type, self._operands.zone)
         values = domain.set_of(constant.value for constant in fitted)
         member = Member(operand.path, operand.type, values)
-        return member if len(known) == len(constants) else any_of([member, Truth(None)])
+        return member if len(non_nulls) == len(constants) else any_of([member, Truth(None)])
 
     def _compare_rows(self, node: Tree, operator: str, left: Tree, right: Tree) -> Condition:
         if operator not in ("=", "<>"):

@@ -123,11 +123,11 @@ class Comparison(Condition):
         """Return where neither is NULL and both compare so; if null-safe, also for NULLs."""
         left, right = column_at(batch, self.left), column_at(batch, self.right)
         has_left, has_right = valid_rows(left), valid_rows(right)
-        both = has_left & has_right
-        flags: Flags = both & compare_values(left, self.operator, right, self.type)
+        are_present = has_left & has_right
+        flags: Flags = are_present & compare_values(left, self.operator, right, self.type)
         if self.null_safe:
             are_alike = has_left == has_right if self.operator == "=" else has_left != has_right
-            flags |= ~both & are_alike
+            flags |= ~are_present & are_alike
         return flags
 
     def negated(self) -> Condition:

@@ -267,10 +267,10 @@ def _fitted(constant: Constant, column_type: t.DataType, zone: Zone) -> Constant
 def _check_digits(constants: Sequence[Constant], column_type: t.DataType) -> None:
     """UnsupportedExpressionError where Spark would round to compare, in 38 digits."""
     sizes = [_size_of(column_type), *(_size_of(c.type, c.value) for c in constants)]
-    known = [size for size in sizes if size is not None]
-    if len(known) < len(sizes):
+    known_sizes = [size for size in sizes if size is not None]
+    if len(known_sizes) < len(sizes):
         return
-    if max(whole for whole, _ in known) + max(scale for _, scale in known) > (
+    if max(whole for whole, _ in known_sizes) + max(scale for _, scale in known_sizes) > (
         t.MAX_DECIMAL_PRECISION
     ):
         raise UnsupportedExpressionError(

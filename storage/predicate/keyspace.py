@@ -102,10 +102,10 @@ def _intersected(first: _Box, second: _Box) -> _Box | None:
             continue
         if isinstance(left, _Null) or isinstance(right, _Null):
             return None
-        both = intersection([left, right])
-        if both.is_empty:
+        side = intersection([left, right])
+        if side.is_empty:
             return None
-        sides.append(both)
+        sides.append(side)
     return tuple(sides)
 
 

@@ -97,9 +97,10 @@ class OperandReader:
                 )
             fields = [field for field in data_type.fields if field.name.lower() == name.lower()]
             if len(fields) != 1:
-                known = ", ".join(field.name for field in data_type.fields)
+                field_names = ", ".join(field.name for field in data_type.fields)
                 raise SchemaMismatchError(
-                    f"{'.'.join(path)} has {len(fields)} fields {name!r}; its fields are {known}"
+                    f"{'.'.join(path)} has {len(fields)} fields {name!r}; its fields are "
+                    f"{field_names}"
                 )
             path.append(fields[0].name)
             data_type = fields[0].type

@@ -172,11 +172,11 @@ def positions_by_name(
     positions = [by_name.pop(field.name.lower(), None) for field in target]
     if by_name:
         unknown = ", ".join(repr(source.field(position).name) for position in by_name.values())
-        known = ", ".join(field.name for field in target)
-        what = "columns" if len(by_name) > 1 else "column"
-        raise SchemaMismatchError(f"unknown {what} {unknown}; the columns are {known}")
-    for field, found in zip(target, positions, strict=True):
-        if found is None and not field.nullable:
+        column_names = ", ".join(field.name for field in target)
+        noun = "columns" if len(by_name) > 1 else "column"
+        raise SchemaMismatchError(f"unknown {noun} {unknown}; the columns are {column_names}")
+    for field, source_position in zip(target, positions, strict=True):
+        if source_position is None and not field.nullable:
             raise SchemaMismatchError(f"the NOT NULL column {field.name!r} is missing")
     return positions
 

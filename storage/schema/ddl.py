@@ -294,9 +294,9 @@ class _Parser:
             self._fail(self._peek(), repr(text))
 
     def _fail(self, token: _Token, expected: str) -> NoReturn:
-        found = repr(token.text) if token.text else "nothing"
+        token_text = repr(token.text) if token.text else "nothing"
         raise SchemaError(
-            f"expected {expected} at position {token.start} of {self._text!r}, found {found}"
+            f"expected {expected} at position {token.start} of {self._text!r}, found {token_text}"
         )
 
 

@@ -409,34 +409,35 @@ EVERY_KEY = KeyRange()
 def _numbered(fields: Sequence[t.Field]) -> tuple[Column, ...]:
     if not fields:
         raise SchemaError("a table needs at least one column")
-    seen: set[str] = set()
+    used_names: set[str] = set()
     for field in fields:
         if not field.name:
             raise SchemaError("a column needs a name")
-        if field.name.lower() in seen:
+        if field.name.lower() in used_names:
             raise SchemaError(f"two columns are named {field.name!r} (names match in any case)")
-        seen.add(field.name.lower())
+        used_names.add(field.name.lower())
     arrow_schema(fields)
     return tuple(Column.of(number, field) for number, field in enumerate(fields, start=1))
 
 
-def name_list(what: str, names: Iterable[str]) -> Sequence[str]:
+def name_list(description: str, names: Iterable[str]) -> Sequence[str]:
     """Return column names as a list. SchemaError for anything else, also for one name alone."""
     if isinstance(names, str):
         raise SchemaError(
-            f"{what}: expected a list of column names, found the text {names!r}; write [{names!r}]"
+            f"{description}: expected a list of column names, found the text {names!r}; write "
+            f"[{names!r}]"
         )
     if not isinstance(names, Iterable):
-        raise SchemaError(f"{what}: expected a list of column names, found {names!r}")
+        raise SchemaError(f"{description}: expected a list of column names, found {names!r}")
     names = list(names)
     for name in names:
-        t.check_text(f"{what}: a name", name)
+        t.check_text(f"{description}: a name", name)
     return names
 
 
-def _named(what: str, names: Sequence[str]) -> Sequence[str]:
-    if not name_list(what, names):
-        raise SchemaError(f"the {what} is empty; name at least one column")
+def _named(description: str, names: Sequence[str]) -> Sequence[str]:
+    if not name_list(description, names):
+        raise SchemaError(f"the {description} is empty; name at least one column")
     return names
 
 
@@ -461,17 +462,17 @@ def _find(name: str, columns: Sequence[Column]) -> Column:
     for column in columns:
         if column.name.lower() == name.lower():
             return column
-    known = ", ".join(column.name for column in columns if not column.hidden)
-    raise SchemaError(f"there is no column {name!r}; the columns are {known}")
+    column_names = ", ".join(column.name for column in columns if not column.hidden)
+    raise SchemaError(f"there is no column {name!r}; the columns are {column_names}")
 
 
-def _check_key(what: str, ids: Sequence[int], columns: Sequence[Column]) -> None:
+def _check_key(description: str, ids: Sequence[int], columns: Sequence[Column]) -> None:
     for column in columns:
         if ids.count(column.id) > 1:
-            raise SchemaError(f"the {what} names the column {column.name!r} twice")
+            raise SchemaError(f"the {description} names the column {column.name!r} twice")
         if column.id in ids and not _can_be_key(column.type):
             raise SchemaError(
-                f"the column {column.name!r} of type {column.type} cannot be in the {what}: "
+                f"the column {column.name!r} of type {column.type} cannot be in the {description}: "
                 "maps, variants, collated strings, calendar intervals and void have no order"
             )
 

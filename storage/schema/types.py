@@ -33,15 +33,15 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def check_text(what: str, text: object) -> None:
+def check_text(description: str, text: object) -> None:
     """Raise SchemaError unless a value is text that has an encoding: without half characters.
 
-    ``what``: what it is, for the message: "the name of a column".
+    ``description``: what the text is, for the message: "the name of a column".
     """
     if not isinstance(text, str):
-        raise SchemaError(f"{what} is text, not {text!r}")
+        raise SchemaError(f"{description} is text, not {text!r}")
     if not text.isascii() and _SURROGATE.search(text):
-        raise SchemaError(f"{what}, {text!r}, has a half of a character: write whole ones")
+        raise SchemaError(f"{description}, {text!r}, has a half of a character: write whole ones")
 
 
 def quoted(name: str) -> str:

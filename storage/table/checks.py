@@ -133,8 +133,10 @@ class ConstraintCheck:
             if written.table_id == definition.table_id
             and written.schema.version == definition.schema.version
         ]
-        known = {constraint for written in writers for constraint in written.constraints}
-        unknown = tuple(item for item in definition.constraints if item not in known)
+        checked_constraints = {
+            constraint for written in writers for constraint in written.constraints
+        }
+        unknown = tuple(item for item in definition.constraints if item not in checked_constraints)
         # They are there since the table was created.
         generation = None if writers else generation_of(definition)
         if not unknown and generation is None:

@@ -22,9 +22,9 @@ def readable_columns(encoding: Encoding, names: Sequence[str] | None) -> Sequenc
         return schema.visible_columns
     if not name_list("columns", names):
         raise SchemaMismatchError("the list of columns is empty; name at least one")
-    known = {column.name.lower(): column for column in schema.columns}
+    columns_by_name = {column.name.lower(): column for column in schema.columns}
     try:
-        return [known.pop(name.lower()) for name in names]
+        return [columns_by_name.pop(name.lower()) for name in names]
     except KeyError as error:
         raise SchemaMismatchError(
             f"table {encoding.name}: {error} is not one of its columns "

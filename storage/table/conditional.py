@@ -214,17 +214,17 @@ def first_in_order(
     ranges = _ranges_to_seek(table, where, reading)
     a_row = table.stored_bytes // max(table.stored_rows, 1) + 1
     most = min(_MOST_FIRST_BYTES // a_row, int(table.stored_rows * _FIRST_SHARE))
-    asked = count
+    row_limit = count
     while ranges is not None:
-        rows = table.first_rows(reading.columns, ranges, asked, most, descending=descending)
+        rows = table.first_rows(reading.columns, ranges, row_limit, most, descending=descending)
         if rows is None:
             return None
         matches = rows if where is None else rows.filter(where.mask(rows))
-        if matches.num_rows >= count or rows.num_rows < asked:
+        if matches.num_rows >= count or rows.num_rows < row_limit:
             return matches.slice(0, count).select(names)
-        is_hopeless = not matches.num_rows and asked > _MOST_MISSES
-        asked *= _MORE_FIRST
-        if is_hopeless or asked > _MOST_SOUGHT:
+        is_hopeless = not matches.num_rows and row_limit > _MOST_MISSES
+        row_limit *= _MORE_FIRST
+        if is_hopeless or row_limit > _MOST_SOUGHT:
             return None
     return None
 

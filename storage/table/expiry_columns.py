@@ -39,11 +39,11 @@ def with_expiry_columns(
 ) -> tuple[TableDefinition, tuple[ExpiryColumn, ...]]:
     """Return a table with a hidden column for each of some paths, as if it had got them last."""
     schema = definition.schema
-    taken = {column.name.lower() for column in schema.columns}
+    used_names = {column.name.lower() for column in schema.columns}
     columns: list[Column] = []
     for number, _ in enumerate(paths):
         name = f"{_PREFIX}{number}"
-        while name in taken:
+        while name in used_names:
             name += "_"
         columns.append(Column(schema.next_column_id + number, name, BigInt(), hidden=True))
     extended = replace(

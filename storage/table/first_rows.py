@@ -45,8 +45,8 @@ def seek_first_rows(
         owners, rows = reader.edges(ranges, depths, from_end=descending)
         order = sort_order(encoding.primary_keys_in(rows))
         first = (order[::-1] if descending else order)[:count]
-        taken = np.bincount(owners[first], minlength=len(ranges))
-        is_short = (taken == depths) & (depths < count)
+        row_counts = np.bincount(owners[first], minlength=len(ranges))
+        is_short = (row_counts == depths) & (depths < count)
         if not is_short.any():
             return rows.take(np.ascontiguousarray(first))
         depths[is_short] = np.minimum(depths[is_short] * _MORE, count)

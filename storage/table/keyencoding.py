@@ -242,8 +242,8 @@ class KeyEncoding:
         """Return the table and the primary key of a full key, for an error's message."""
         primary = pa.array([full_key[self.prefix.size :]], pa.large_binary())
         values = [column[0].as_py() for column in self._keys.decode(primary)]
-        named = ", ".join(map("{}={!r}".format, self.key_names, values))
-        return f"table {self.name}, row {named}"
+        assignments = ", ".join(map("{}={!r}".format, self.key_names, values))
+        return f"table {self.name}, row {assignments}"
 
     @cached_property
     def _decode_key(self) -> Callable[[bytes], list[Any]]:

@@ -116,11 +116,11 @@ class RowEncoding(KeyEncoding):
 
     def _check_kinds(self, batch: pa.RecordBatch, kinds: NDArray[np.uint8]) -> None:
         if len(kinds) != batch.num_rows or not self._is_known_kind[kinds].all():
-            known = [Kind(kind) for kind in np.flatnonzero(self._is_known_kind).tolist()]
+            known_kinds = [Kind(kind) for kind in np.flatnonzero(self._is_known_kind).tolist()]
             raise UnknownOperationError(
                 f"table {self.name}: {batch.num_rows} rows need as many kinds, each of "
-                f"{', '.join(f'{kind:d} ({kind.name.lower()})' for kind in known)}; there are "
-                f"{len(kinds)}, {np.unique(kinds).tolist()}"
+                f"{', '.join(f'{kind:d} ({kind.name.lower()})' for kind in known_kinds)}; there "
+                f"are {len(kinds)}, {np.unique(kinds).tolist()}"
             )
 
     def encode_deletes(

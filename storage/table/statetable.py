@@ -362,10 +362,10 @@ class StateTable:
         had_row, has_row = changes.had_row, indices >= 0
         has_row[has_row] = Headers(stored).kinds[indices[has_row]] == Kind.PUT
         wrong = has_row != had_row
-        both = np.flatnonzero(has_row & had_row)
-        values = stored.take(indices[both]).value_bytes()
-        expected = changes.values.take(changes.before[both])
-        wrong[both[np.asarray(pc.not_equal(values, expected))]] = True
+        in_both = np.flatnonzero(has_row & had_row)
+        values = stored.take(indices[in_both]).value_bytes()
+        expected = changes.values.take(changes.before[in_both])
+        wrong[in_both[np.asarray(pc.not_equal(values, expected))]] = True
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             expected_row = "the old row it names" if had_row[row] else "no row"

@@ -285,8 +285,8 @@ def check_ttl(definition: TableDefinition, ttl: object) -> None:
 
 def _check_seconds(definition: TableDefinition, least: int, most: int) -> None:
     if not 1 <= least <= most <= _MOST_SECONDS:
-        found = str(least) if least == most else f"{least} to {most}"
+        range_text = str(least) if least == most else f"{least} to {most}"
         raise ValueRangeError(
             f"table {definition.name}: a TTL is in seconds, from 1 to {_MOST_SECONDS}; "
-            f"found {found}"
+            f"found {range_text}"
         )

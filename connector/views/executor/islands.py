@@ -155,27 +155,27 @@ def read_islands(
     is_whole = np.bincount(owners, minlength=len(bounds)) < bounds.counts
     # Where all rows up to a bound were read already, none before it is missing.
     is_linked = follows & np.append(False, is_whole[:-1])
-    asked = np.flatnonzero(~is_linked)
-    ends = bounds.rows.take(pa.array(asked))
-    indices, earlier = state.rows_before(ends, group, bounds.befores[asked], schema.names)
+    unlinked = np.flatnonzero(~is_linked)
+    ends = bounds.rows.take(pa.array(unlinked))
+    indices, earlier = state.rows_before(ends, group, bounds.befores[unlinked], schema.names)
     all_rows = pa.concat_batches([with_schema(rows, schema), with_schema(earlier, schema)])
     keys = row_keys.encode(all_rows)
     (codes, earlier_codes), count = number_keys(
         [keys.slice(0, rows.num_rows), keys.slice(rows.num_rows)]
     )
     is_repeated = mark_codes(codes, count)[earlier_codes]
-    is_linked[asked[indices[is_repeated]]] = True
+    is_linked[unlinked[indices[is_repeated]]] = True
     islands = np.cumsum(~is_linked) - 1
     firsts = ragged.first_of_equal(keys)
     positions = pa.array(firsts)
-    befores_read = np.bincount(asked[indices], minlength=len(bounds))
+    befores_read = np.bincount(unlinked[indices], minlength=len(bounds))
     is_at_start = (befores_read < bounds.befores)[first_positions(islands)]
     is_last = np.append(islands[1:] != islands[:-1], True)
     is_at_end = is_whole[is_last] & ~np.append(follows[1:], False)[is_last]
     return Islands(
         all_rows.take(positions),
         keys.take(positions),
-        islands[np.concatenate([owners, asked[indices]])[firsts]],
+        islands[np.concatenate([owners, unlinked[indices]])[firsts]],
         islands,
         is_at_start,
         is_at_end,

@@ -58,8 +58,10 @@ class SpanEnds:
         differs: Mask = (self.new != self.old) & ~self.is_at_end
         if not fields:
             return np.zeros(len(differs), np.bool_)
-        both = np.flatnonzero(differs & (self.new >= 0) & (self.old >= 0))
-        differs[both] = ~equal_rows(fields, self.rows, self.old[both], self.rows, self.new[both])
+        in_both = np.flatnonzero(differs & (self.new >= 0) & (self.old >= 0))
+        differs[in_both] = ~equal_rows(
+            fields, self.rows, self.old[in_both], self.rows, self.new[in_both]
+        )
         return differs
 
     def remain(self, field: types.Field, groups: Codes) -> Mask:

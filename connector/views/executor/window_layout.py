@@ -22,10 +22,10 @@ class WindowLayout:
 
     def __init__(self, node: OrderedWindow) -> None:
         self._node = node
-        taken = {name.lower() for name in node.names}
+        used_names = {name.lower() for name in node.names}
         self._hidden = {
             call.output.name: tuple(
-                types.Field(free_name(f"{call.output.name}_{ending}", taken), data_type)
+                types.Field(free_name(f"{call.output.name}_{ending}", used_names), data_type)
                 for ending, data_type in carried_types(call, self.argument_type(call))
             )
             for call in node.calls

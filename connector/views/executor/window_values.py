@@ -168,8 +168,10 @@ class WindowValues:
         # A sum is NULL until the first value.
         is_known = values.is_valid()
         carry = runs.carry[name]
-        known = np.append(0, np.cumsum(np.asarray(is_known)))
-        counts = known[1:] - known[runs.starts] + np.asarray(carry.is_valid())[runs.runs]
+        valid_counts = np.append(0, np.cumsum(np.asarray(is_known)))
+        counts = (
+            valid_counts[1:] - valid_counts[runs.starts] + np.asarray(carry.is_valid())[runs.runs]
+        )
         if self._is_floating:
             sums = _sums_of_runs(_to_doubles(values), runs, _to_doubles(carry))
             return self._from_doubles(sums[lasts], counts[lasts])

@@ -330,12 +330,12 @@ def _lines(node: Node, shown: set[int]) -> Iterator[str]:
         shown.add(id(node))
 
 
-def free_name(name: str, taken: set[str]) -> str:
+def free_name(name: str, used_names: set[str]) -> str:
     """Return ``name``, with a number if it is taken, and take it; ``taken``: in lower case."""
     free, number = name, 2
-    while free.lower() in taken:
+    while free.lower() in used_names:
         free, number = f"{name}_{number}", number + 1
-    taken.add(free.lower())
+    used_names.add(free.lower())
     return free
 
 
@@ -399,10 +399,10 @@ def read_orders(value: Any) -> tuple[Order, ...]:
     return orders
 
 
-def check_names(names: Sequence[str], known: Sequence[str], what: str) -> None:
+def check_names(names: Sequence[str], field_names: Sequence[str], description: str) -> None:
     """ValueError unless all names are among those that are known."""
-    missing = sorted(set(names) - set(known))
-    require(not missing, f"{what} has {missing[:1]}, which is not one of its fields")
+    missing = sorted(set(names) - set(field_names))
+    require(not missing, f"{description} has {missing[:1]}, which is not one of its fields")
 
 
 def require(condition: bool, problem: str) -> None:

@@ -78,8 +78,8 @@ class SessionRecompute(KeyedRecompute):
     def explain_line(self) -> str:
         """``Session of each [field] [start, end AS field] by keyed recompute, …``."""
         group = self._group_text("of each")
-        made = f"{self.start}, {self.end} AS {self.session.name}"
-        return f"Session{group} [{made}] {self._cost('all rows of its group')}"
+        columns = f"{self.start}, {self.end} AS {self.session.name}"
+        return f"Session{group} [{columns}] {self._cost('all rows of its group')}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan from here down as JSON values."""

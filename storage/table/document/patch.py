@@ -27,8 +27,8 @@ def conform_patch(schema: TableSchema, batch: pa.RecordBatch) -> pa.RecordBatch:
     SchemaMismatchError, NullKeyError, ValueRangeError as of `BatchShape.conform`;
     SchemaMismatchError for a patch of the key alone.
     """
-    given = {field.name.lower(): field.type for field in batch.schema}
-    patched = [column for column in schema.value_columns if column.name.lower() in given]
+    patch_types = {field.name.lower(): field.type for field in batch.schema}
+    patched = [column for column in schema.value_columns if column.name.lower() in patch_types]
     if not patched:
         names = ", ".join(column.name for column in schema.value_columns)
         raise SchemaMismatchError(
@@ -39,38 +39,38 @@ def conform_patch(schema: TableSchema, batch: pa.RecordBatch) -> pa.RecordBatch:
     fields = [
         pa.field(column.name, arrow_type(column.type), False) for column in schema.key_columns
     ]
-    fields += [_patch_field(column, given[column.name.lower()]) for column in patched]
+    fields += [_patch_field(column, patch_types[column.name.lower()]) for column in patched]
     return BatchShape(pa.schema(fields), keys).conform(batch)
 
 
-def _patch_field(column: Column, given: pa.DataType) -> pa.Field:
-    return pa.field(column.name, patch_type([column.name], column.type, given))
+def _patch_field(column: Column, source: pa.DataType) -> pa.Field:
+    return pa.field(column.name, patch_type([column.name], column.type, source))
 
 
-def patch_type(names: Sequence[str], target: t.DataType, given: pa.DataType) -> pa.DataType:
-    """Return the type of patches, given in one type, of values of another.
+def patch_type(names: Sequence[str], target: t.DataType, source: pa.DataType) -> pa.DataType:
+    """Return the type of patches for values of type ``target`` that come as type ``source``.
 
     ``names``: where the values are, for messages.
     """
     if shape_of(target, 1).has_parts:
         match target:
-            case t.Struct(fields) if pa.types.is_struct(given):
-                return pa.struct(_fields(names, fields, given))
-            case t.Map(key, item, _) if pa.types.is_map(given):
+            case t.Struct(fields) if pa.types.is_struct(source):
+                return pa.struct(_fields(names, fields, source))
+            case t.Map(key, item, _) if pa.types.is_map(source):
                 return pa.map_(
-                    arrow_type(key), pa.field("value", patch_type(names, item, given.item_type))
+                    arrow_type(key), pa.field("value", patch_type(names, item, source.item_type))
                 )
     return arrow_type(target)
 
 
 def _fields(
-    names: Sequence[str], fields: Sequence[t.Field], given: pa.StructType
+    names: Sequence[str], fields: Sequence[t.Field], struct_type: pa.StructType
 ) -> list[pa.Field]:
     """Return the fields of a struct that a patch has."""
-    types = {field.name.lower(): field.type for field in given}
-    known = {field.name.lower() for field in fields}
-    for field in given:
-        if field.name.lower() not in known:
+    types = {field.name.lower(): field.type for field in struct_type}
+    field_names = {field.name.lower() for field in fields}
+    for field in struct_type:
+        if field.name.lower() not in field_names:
             raise SchemaMismatchError(
                 f"{'.'.join(names)} has no field {field.name!r}; its fields are "
                 f"{', '.join(field.name for field in fields)}"
