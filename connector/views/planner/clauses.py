@@ -112,12 +112,12 @@ def _columns_of_star(star: Tree, scope: Scope) -> list[SelectColumn]:
         star.set("replace", None)
     return [
         SelectColumn(
-            item.name,
-            without_parentheses(scope.resolve(replaced[item.name.lower()]))
-            if item.name and item.name.lower() in replaced
-            else column(item.field),
+            name,
+            without_parentheses(scope.resolve(replaced[name.lower()]))
+            if name and name.lower() in replaced
+            else value,
         )
-        for item in scope.expand_star(star)
+        for name, value in scope.star_columns(star)
     ]
 
 

@@ -7,7 +7,7 @@ Does not know: what the inputs are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TypeAlias
@@ -22,6 +22,7 @@ from .asof_join import plan_asof_join
 from .builder import Builder, Item, Relation, reads_only
 from .expressions import unsupported_error
 from .join_conditions import factor_condition, is_equality, plan_join
+from .memberships import with_join_memberships
 from .scope import Scope
 
 _KEEPS_RIGHT_ROWS = (JoinKind.RIGHT, JoinKind.FULL)
@@ -138,10 +139,14 @@ class JoinChain:
         Inputs are joined by equalities as far as there are any, whatever their order.
         """
         items = left.items
+        names = left.node.names
         inputs: list[_Input] = []
         for step in steps:
+            sides = [set(names), set(step.relation.node.names)]
+            names += step.relation.node.names
             items = (*items, *step.relation.items)
-            inputs.append(_Input(step.relation.node, resolve_all(on_scope(items), step.on)))
+            conditions = _on_conditions(on_scope(items), step, sides)
+            inputs.append(_Input(step.relation.node, conditions))
         joined = _Input(left.node, list(pending))
         joined = self._join_equal(joined, inputs)
         while inputs:
@@ -205,8 +210,9 @@ class JoinChain:
         """Return the join with one more input, and the conditions of WHERE that it has used."""
         items, equalities = _join_items(left.items, step)
         scope = self.scope((*left.items, *step.relation.items))
-        on = [*equalities, *resolve_all(scope, step.on)]
         right = step.relation.node
+        sides = [set(left.node.names), set(right.names)]
+        on = [*equalities, *_on_conditions(scope, step, sides)]
         used: list[Tree] = []
         if step.match is not None:
             match = without_parentheses(scope.resolve(step.match))
@@ -248,6 +254,19 @@ class _Input:
 def resolve_all(scope: Scope, conditions: Sequence[Tree]) -> list[Tree]:
     """Return conditions over fields; what the branches of an OR have in common is one of them."""
     return [part for condition in conditions for part in factor_condition(scope.resolve(condition))]
+
+
+def _on_conditions(scope: Scope, step: JoinStep, sides: Sequence[Set[str]]) -> list[Tree]:
+    """Return the conditions after ON over fields; ``sides``: the fields of both inputs.
+
+    Spark evaluates those that read both within the join, others below it.
+    """
+    return [
+        condition
+        if any(columns_of(condition) <= side for side in sides)
+        else with_join_memberships(condition)
+        for condition in resolve_all(scope, step.on)
+    ]
 
 
 def _without(conditions: Sequence[Tree], removed: Sequence[Tree]) -> list[Tree]:

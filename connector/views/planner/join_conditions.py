@@ -39,9 +39,9 @@ from .clock_conditions import split_condition
 from .comparisons import plan_comparisons, split_ranges
 from .expressions import COMPARISONS, is_clock, unsupported_error
 from .memberships import (
-    is_negated_membership,
     outermost_calls,
     with_direct_negations,
+    with_join_memberships,
     with_value,
 )
 from .temporal import clock_error
@@ -191,8 +191,7 @@ def _attach_subqueries(
     attached = []
     for condition in conditions:
         if has_subquery_call(condition):
-            condition = with_direct_negations(condition)
-            _check_negations(condition)
+            condition = with_join_memberships(with_direct_negations(condition))
             for part in _parts_of_one_side(left, right, condition):
                 if reads_only(left.names, part):
                     left, (value,) = builder.attach_values(left, [part])
@@ -215,15 +214,6 @@ def _parts_of_one_side(left: Node, right: Node, condition: Tree) -> list[Tree]:
                 "compare its value in a query around the join",
             )
     return calls
-
-
-def _check_negations(condition: Tree) -> None:
-    """Refuse NOT IN: in the ON of an outer join it is true of NULL in Spark, nowhere else."""
-    if any(map(is_negated_membership, condition.find_all(exp.Not))):
-        raise unsupported_error(
-            "NOT IN (SELECT …) in the ON of an outer join",
-            "write NOT EXISTS, or compute it as a column of a subquery that the join reads",
-        )
 
 
 def factor_condition(condition: Tree) -> list[Tree]:

@@ -1,6 +1,7 @@
 """Calls that stand for subqueries within an expression, and the NOT before those of IN.
 
-Promises: an expression is rewritten as Spark rewrites it, so that NOT is directly before IN.
+Promises: an expression is rewritten as Spark rewrites it, so that NOT is directly before IN. A NOT
+IN that Spark may evaluate within a join is marked: of NULL it may be true there.
 Does not know: how IN becomes a join (subqueries).
 """
 
@@ -9,12 +10,15 @@ from __future__ import annotations
 from sqlglot import exp
 
 from relstate.connector.syntax.tree import Tree, as_operand, substituted, without_parentheses
+from relstate.storage import errors
 
 from .builder import is_subquery_call
-from .expressions import SUBQUERY_CALL
+from .expressions import SUBQUERY_CALL, unsupported_error
 
 MEMBERSHIP_CALL = f"{SUBQUERY_CALL}in_"
 """The prefix of the names of calls that stand for IN of a subquery."""
+
+_JOIN_MEMBERSHIP_CALL = f"{MEMBERSHIP_CALL}join_"
 
 
 def is_membership(tree: Tree) -> bool:
@@ -30,6 +34,37 @@ def is_negated_membership(tree: Tree) -> bool:
 def has_membership(tree: Tree) -> bool:
     """Return whether an expression has a call that stands for IN of a subquery."""
     return any(map(is_membership, tree.find_all(exp.Anonymous)))
+
+
+def with_join_memberships(condition: Tree) -> Tree:
+    """Return a condition whose calls of IN are marked as those in the condition of a join."""
+
+    def replacement(node: Tree) -> Tree | None:
+        if not is_membership(node) or is_join_membership(node):
+            return None
+        number = str(node.this).removeprefix(MEMBERSHIP_CALL)
+        return exp.Anonymous(
+            this=f"{_JOIN_MEMBERSHIP_CALL}{number}",
+            expressions=[argument.copy() for argument in node.expressions],
+        )
+
+    return substituted(condition, replacement)
+
+
+def is_join_membership(tree: Tree) -> bool:
+    """Return whether an expression is a call of IN that `with_join_memberships` has marked."""
+    return isinstance(tree, exp.Anonymous) and str(tree.this).startswith(_JOIN_MEMBERSHIP_CALL)
+
+
+def join_membership_error(tree: Tree) -> errors.UnsupportedStatementError:
+    """Return the error of a NOT IN in the condition of a join whose values may be NULL."""
+    return unsupported_error(
+        "NOT IN (SELECT …) of values that may be NULL in ON",
+        "whether it is true of NULL depends on how Spark plans the join; write NOT EXISTS, or "
+        "values that are never NULL on both sides of IN, as by coalesce(), or for an inner join "
+        "write it in WHERE",
+        tree,
+    )
 
 
 def outermost_calls(tree: Tree) -> list[Tree]:

@@ -25,6 +25,7 @@ from ..plan.stateless import Filter, Project, Scan, Union
 from ..plan.temporal import TemporalFilter
 from ..plan.topn import TopN
 from ..plan.window import OrderedWindow
+from .expressions import function_name
 
 
 def is_never_null(node: Node, name: str, scanned: Set[str]) -> bool:
@@ -33,8 +34,10 @@ def is_never_null(node: Node, name: str, scanned: Set[str]) -> bool:
         case Scan():
             return name in scanned
         case Project(child, outputs):
-            source = next(output.source for output in outputs if output.field.name == name)
-            return source is not None and is_never_null(child, source, scanned)
+            output = next(output for output in outputs if output.field.name == name)
+            if output.source is None:
+                return _has_default(parse_expression(output.expression))
+            return is_never_null(child, output.source, scanned)
         case Filter(child, condition) if _excludes_null(condition, name):
             return True
         case (
@@ -51,6 +54,14 @@ def is_never_null(node: Node, name: str, scanned: Set[str]) -> bool:
         case JoinNode():
             return _is_never_null_in_join(node, name, scanned)
     return False
+
+
+def _has_default(tree: Tree) -> bool:
+    """Return whether an expression is a literal, or one where it would be NULL."""
+    tree = without_parentheses(tree)
+    if function_name(tree) == "coalesce":
+        return any(map(_has_default, tree.expressions))
+    return isinstance(tree, exp.Literal | exp.Boolean)
 
 
 def _excludes_null(condition: str, name: str) -> bool:

@@ -31,14 +31,22 @@ from relstate.storage import types
 from ..plan.join import JoinKind
 from ..plan.node import Names, Node
 from ..plan.stateless import Project, Scan, ScanColumn
-from .builder import Builder, Item, Relation, field_title, has_subquery_call, pass_through_output
+from .builder import (
+    Builder,
+    Item,
+    Relation,
+    field_title,
+    has_subquery_call,
+    is_keyable,
+    pass_through_output,
+)
 from .expressions import function_name, unsupported_error
 from .group_by import plan_aggregate, plan_distinct, with_defaults
 from .grouping_sets import GroupBy, plan_group_by
 from .join_chain import JoinChain, JoinStep
 from .join_conditions import plan_join
 from .limit_rule import compared_columns, compares_each_once
-from .scope import Outer, Scope, as_fields, parts_of
+from .scope import Outer, Scope, StarColumn, as_fields, parts_of
 
 _KEEPS_RIGHT_ROWS = JoinKind.RIGHT, JoinKind.FULL
 
@@ -160,6 +168,12 @@ class DomainColumns:
             )
         raise _ParameterFoundError(outer)
 
+    def star(self, star: Tree) -> list[StarColumn]:
+        """Return the fields of the outer values that a star means."""
+        self.domain.outer.references.add(parts_of(star))
+        columns = self.domain.outer.scope.star_columns(star)
+        return [(name, self.parameter(as_fields(value))) for name, value in columns]
+
 
 @dataclass(frozen=True, slots=True)
 class _NoOuterColumns:
@@ -173,6 +187,10 @@ class _NoOuterColumns:
             "write a LEFT JOIN; that of a RIGHT JOIN has its inputs in the other order",
             node,
         )
+
+    def star(self, star: Tree) -> list[StarColumn]:
+        """Refuse a star of outer values."""
+        return [(None, self.parameter(star))]
 
 
 def plan_domain(builder: Builder, outer: Outer, node: Node, names: Sequence[str]) -> Domain:
@@ -204,8 +222,17 @@ def _unknown_domain(builder: Builder, outer: Outer) -> Domain:
                 "compute the other one in a subquery in FROM",
                 value,
             )
+        data_type = builder.type_of(value)
+        if not is_keyable(data_type):
+            raise unsupported_error(
+                f"a {data_type} of the query around a subquery, whose rows are computed for each "
+                "of its values",
+                "such values cannot be compared; compute what the subquery reads of it, as in m[k] "
+                "AS v, in a subquery in FROM",
+                value,
+            )
         name = builder.namer.unique_name(field_title(value))
-        fields.append(types.Field(name, builder.type_of(value)))
+        fields.append(types.Field(name, data_type))
     columns = tuple(ScanColumn(field.name, field) for field in fields)
     names = tuple(field.name for field in fields)
     return Domain(builder, outer, Scan(0, "outer", columns, names), names)

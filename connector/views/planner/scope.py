@@ -39,6 +39,9 @@ Replacement: TypeAlias = Callable[[Tree], Tree | None]
 ResolveSubquery: TypeAlias = Callable[[Tree, "Scope"], Tree]
 """Returns the call that stands for a subquery in an expression; the scope is that of the latter."""
 
+StarColumn: TypeAlias = tuple[str | None, Tree]
+"""The name of a column, and its value over fields."""
+
 
 class DecorrelationError(errors.UnsupportedStatementError):
     """A subquery reads outer values where no join by its conditions gives them (outer_domain)."""
@@ -49,6 +52,10 @@ class OuterColumns(Protocol):
 
     def parameter(self, node: Tree) -> Tree:
         """Return what a name or a call means, over fields."""
+        ...
+
+    def star(self, star: Tree) -> list[StarColumn]:
+        """Return the columns that ``alias.*`` means."""
         ...
 
 
@@ -126,13 +133,25 @@ class Scope:
             return None
         columns: list[Tree] = []
         for argument in arguments:
-            items = self.expand_star(argument) if is_star(argument) else ()
-            columns += [as_fields(column(item.field)) for item in items] or [argument.copy()]
+            values = self.star_columns(argument) if is_star(argument) else ()
+            columns += [as_fields(value) for _, value in values] or [argument.copy()]
         copy = node.copy()
         if isinstance(node, exp.Count):
             copy.set("this", columns.pop(0))
         copy.set("expressions", columns)
         return copy
+
+    def star_columns(self, star: Tree) -> list[StarColumn]:
+        """Return the columns that a star in SELECT means, those of ``outer`` as Spark does."""
+        qualifier = star.text("table") or None
+        is_own = (
+            qualifier is None
+            or any(_is_visible_as(item, qualifier) for item in self.items)
+            or bool(self._matching_items(qualifier, None))
+        )
+        if self.outer is None or is_own:
+            return [(item.name, column(item.field)) for item in self.expand_star(star)]
+        return self.outer.star(star)
 
     def expand_star(self, star: Tree) -> tuple[Item, ...]:
         """Return the columns that ``*`` or ``alias.*`` means."""
@@ -149,9 +168,10 @@ class Scope:
                 "a star over the parts of a struct", "name them, as in s.part", star
             )
         if not items:
-            raise unsupported_error(
+            error = unsupported_error(
                 "a star of no columns", "name columns of the tables in FROM", star
             )
+            raise error if qualifier is None else DecorrelationError(str(error))
         self._check_order(items, star)
         return items
 
@@ -277,10 +297,10 @@ class Scope:
         names_parts = function_name(call) == "struct"
         for argument in call.expressions:
             if is_star(argument):
-                for item in self.expand_star(argument):
-                    reference = as_fields(column(item.field))
-                    name = item.name or item.field
-                    yield exp.alias_(reference, name, quoted=True) if names_parts else reference
+                for name, value in self.star_columns(argument):
+                    reference = as_fields(value)
+                    title = name or value.name
+                    yield exp.alias_(reference, title, quoted=True) if names_parts else reference
             else:
                 yield argument
 
@@ -349,9 +369,16 @@ class Outer:
         self.parameters[name] = value
         return column(name)
 
+    def star(self, star: Tree) -> list[StarColumn]:
+        """Return references to parameters for the columns of a star."""
+        self.references.add(parts_of(star))
+        columns = self.scope.star_columns(star)
+        return [(name, self.parameter(as_fields(value))) for name, value in columns]
 
-def parts_of(reference: exp.Column) -> tuple[str, ...]:
+
+def parts_of(reference: Tree) -> tuple[str, ...]:
     """Return the parts of a name in lower case, as ``a.x``; the same for equal names."""
+    assert isinstance(reference, exp.Column)
     return tuple(part.name.lower() for part in reference.parts)
 
 

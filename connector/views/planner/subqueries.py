@@ -55,7 +55,14 @@ from .context import CommonTables, Context, PlanQuery
 from .expressions import SUBQUERY_CALL, unsupported_error
 from .grouping_sets import has_grouping_sets
 from .limit_rule import is_limited_per_row
-from .memberships import MEMBERSHIP_CALL, outermost_calls, with_direct_negations, with_value
+from .memberships import (
+    MEMBERSHIP_CALL,
+    is_join_membership,
+    join_membership_error,
+    outermost_calls,
+    with_direct_negations,
+    with_value,
+)
 from .outer_domain import find_parameters, plan_domain
 from .scalar_subqueries import CorrelatedScalar
 from .scope import DecorrelationError, Outer, ResolveSubquery, Scope, as_fields
@@ -292,6 +299,8 @@ class Subqueries:
             return node, value
         node, attached = self._attached(node, call)
         assert isinstance(attached, SubqueryJoin)
+        if is_negated and is_join_membership(call):
+            self._check_never_unknown(node, call, attached)
         kind = JoinKind.ANTI if is_negated else JoinKind.SEMI
         if self._of(call).kind is _Kind.EXISTS:
             return attached.match(node, kind), None
@@ -317,6 +326,8 @@ class Subqueries:
         if isinstance(attached, SubqueryJoin):
             attached = attached.by_equalities(node)
         if is_negated:
+            if is_join_membership(call):
+                self._check_never_unknown(node, call, attached)
             return attached.not_in_value(node)
         kind = self._of(call).kind
         if kind is _Kind.IN:
@@ -327,6 +338,13 @@ class Subqueries:
         if attached.planned.select is None:
             return attached.scalar_value(node)
         return CorrelatedScalar(attached, attached.planned.select).attach(node)
+
+    def _check_never_unknown(
+        self, node: Node, call: Tree, attached: SubqueryJoin | OneRowSubquery
+    ) -> None:
+        """Refuse a NOT IN in the condition of a join, unless no value can be NULL."""
+        if isinstance(attached, OneRowSubquery) or attached.may_be_unknown(node):
+            raise join_membership_error(self._of(call).tree)
 
     def _attached(self, node: Node, call: Tree) -> tuple[Node, SubqueryJoin | OneRowSubquery]:
         """Return rows with the arguments of a call, and its subquery, which is to be joined."""

@@ -288,6 +288,14 @@ class SubqueryJoin:
             conditions.append(f"({value} IS NOT NULL OR {types.quoted(has_any)} IS NULL)")
         return node, parse_expression(" AND ".join(conditions))
 
+    def may_be_unknown(self, node: Node) -> bool:
+        """Return whether a value of the rows, or one of the subquery, may be NULL."""
+        inner, equalities = self._inner_values()
+        return not all(
+            self._is_never_null(inner, equality.inner) and self._is_never_null(node, equality.outer)
+            for equality in equalities
+        )
+
     def _look_up_unknown(
         self, node: Node, inner: Node, outer: Sequence[Tree], near: Sequence[Tree]
     ) -> tuple[Node, str]:

@@ -240,6 +240,12 @@ SELECT id FROM t WHERE NOT EXISTS (SELECT 1 FROM u WHERE name = 'n77')
 SELECT id FROM t WHERE id > 20 OR EXISTS (SELECT 1 FROM u WHERE u.x = t.x AND k < 5)
 SELECT id FROM t WHERE x NOT IN (SELECT x FROM u WHERE x IS NOT NULL AND k > 9)
 SELECT id FROM t WHERE x NOT IN (SELECT k FROM u WHERE k < 0)
+SELECT t.id, u.k FROM t LEFT JOIN u ON t.g = u.g AND coalesce(t.x, 7) NOT IN (SELECT id FROM w WHERE id > 2)
+SELECT t.id, u.k FROM t FULL JOIN u ON t.x = u.x AND (u.k NOT IN (SELECT coalesce(x, 0) FROM t WHERE id > 9) OR t.id = 2)
+SELECT q.* FROM w, LATERAL (SELECT w.*, w.id + 1 AS n) q
+SELECT q.*, (SELECT struct(w.*)) AS s FROM w, LATERAL (SELECT k, w.* EXCEPT (v) FROM u WHERE u.k > w.id ORDER BY k, g LIMIT 1) q
+SELECT q.* FROM w, LATERAL (SELECT w.* UNION ALL SELECT u.k, u.name FROM u WHERE u.x = w.id) q
+SELECT t.id, u.k FROM t JOIN u ON t.g = u.g AND (t.id NOT IN (SELECT id FROM w) OR u.k = 3) AND t.x NOT IN (SELECT x FROM u WHERE k > 12)
 SELECT id FROM t WHERE id NOT IN (SELECT k FROM u WHERE k > 2)
 SELECT id FROM t WHERE x NOT IN (SELECT u.x FROM u WHERE u.g = t.g)
 SELECT id FROM t WHERE (x, g) NOT IN (SELECT x, g FROM u WHERE k > 6)

@@ -112,14 +112,20 @@ REFUSED = {
     "LIMIT 1) AS v FROM t": "as in b.x = a.x AND b.y = b.x",
     "SELECT id, (SELECT count(*) FROM u RIGHT JOIN w ON u.x = w.id AND u.g = t.g) AS n "
     "FROM t": "write a LEFT JOIN",
+    "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM (SELECT * FROM u WHERE t.m['a'] = u.x) "
+    "GROUP BY name)": "as in m[k] AS v",
     "SELECT id, NULL IN (SELECT x FROM u WHERE u.g = t.g) AS v FROM t": "write NOT EXISTS",
     "SELECT id, NULL IN (SELECT x FROM (SELECT * FROM u WHERE u.g = t.g)) FROM t": "NOT EXISTS",
     "SELECT id FROM t WHERE x NOT IN ((SELECT max(x) FROM u))": "two pairs of parentheses",
     "SELECT t.id FROM t LEFT JOIN u ON t.id = u.k AND t.x NOT IN (SELECT id FROM w)": "NOT EXISTS",
     "SELECT t.id FROM t LEFT JOIN u ON t.id = u.k "
-    "AND NOT (t.x IN (SELECT id FROM w) OR t.x > 9)": "in the ON of an outer join",
+    "AND NOT (t.x IN (SELECT id FROM w) OR t.x > 9)": "how Spark plans the join",
     "SELECT t.id FROM t LEFT JOIN u ON t.id = u.k "
-    "AND (t.x IN (SELECT id FROM w)) = FALSE": "in the ON of an outer join",
+    "AND (t.x IN (SELECT id FROM w)) = FALSE": "how Spark plans the join",
+    "SELECT t.id FROM t JOIN u ON t.g = u.g "
+    "AND (t.x NOT IN (SELECT id FROM w) OR u.k = 1)": "for an inner join write it in WHERE",
+    "SELECT t.id FROM t LEFT JOIN u ON t.g = u.g "
+    "AND t.id NOT IN (SELECT max(id) FROM w WHERE w.id = t.x)": "how Spark plans the join",
     "SELECT NULL AS v, id FROM t INTERSECT SELECT NULL, k FROM u": "CAST(NULL AS STRING)",
     "SELECT count(*) FROM t GROUP BY ROLLUP (g, session_window(ts, '1 hour'))": "UNION ALL",
     "SELECT id FROM t WHERE session_window(ts, '1 hour').start > ts": "session_window() here",
