@@ -7,8 +7,10 @@ Does not know: stores. `environment` gives the calls and their errors a meaning.
 from __future__ import annotations
 
 import os
+import re
 import resource
 import threading
+import time
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
@@ -24,6 +26,10 @@ FolderVersion: TypeAlias = tuple[int, ...]
 _SYNCS_AT_ONCE = 8
 # What one call reads at most: so much memory is allocated for every file, however small.
 _READ_BYTES = 65_536
+_NUMBER_BYTES = 8
+_MOUNTS = "/proc/self/mountinfo"
+# How a path in it has spaces and the like.
+_OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 class Disk:
@@ -52,6 +58,46 @@ class Disk:
         with pa.memory_map(path) as file:
             return np.frombuffer(file.read_buffer(), np.uint8)
 
+    def map_number(self, path: str) -> memoryview:
+        """Return memory whose item 0 is always the number that a file of 8 bytes now begins with.
+
+        The file must be writable. ValueError if it is shorter.
+        """
+        # Shared, and after the file was opened for writing: a map that is only for reading may
+        # stay that of a lower layer when the file is copied to the upper one (overlayfs).
+        with pa.memory_map(path, "r+") as file:
+            content = memoryview(file.read_buffer(_NUMBER_BYTES))
+        if len(content) < _NUMBER_BYTES:
+            raise ValueError(f"{path} has less than {_NUMBER_BYTES} bytes")
+        return content.cast("B").cast("Q")
+
+    def overwrite(self, path: str, data: bytes, *, create: bool, sync: bool) -> None:
+        """Write over the first bytes of a file in one call.
+
+        ``create``: make the file if it is missing. ``sync``: wait until it is durable, or where
+        the file system is a server's, until it is there.
+        """
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        descriptor = os.open(path, flags, 0o666)
+        try:
+            os.pwrite(descriptor, data, 0)
+            if sync:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def filesystem(self, path: str) -> str:
+        """Return the type of the file system that a path is in, as Linux names it; "" elsewhere."""
+        try:
+            with open(_MOUNTS, encoding="utf-8", errors="surrogateescape") as file:
+                return filesystem_of(os.path.realpath(path), file.read())
+        except FileNotFoundError:
+            return ""
+
+    def wait(self, seconds: float) -> None:
+        """Let so much time pass."""
+        time.sleep(seconds)
+
     def size(self, path: str) -> int:
         """Return a file's size in bytes."""
         return os.stat(path).st_size
@@ -60,6 +106,11 @@ class Disk:
         """Return a file's inode, size, and times of the last write and the last change."""
         status = os.stat(path)
         return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+    def file_id(self, path: str) -> tuple[int, int]:
+        """Return what no other file that exists has, whatever is written into the file."""
+        status = os.stat(path)
+        return status.st_dev, status.st_ino
 
     def modified(self, path: str) -> int:
         """Return when a file was last written, in microseconds since 1970."""
@@ -143,6 +194,22 @@ class Disk:
             for thread in threads:
                 thread.join()
         raise_first(failures)
+
+
+def filesystem_of(path: str, mounts: str) -> str:
+    """Return the type of the file system of a path without links; "" if it is not known.
+
+    ``mounts``: the content of ``/proc/self/mountinfo``.
+    """
+    found, longest = "", -1
+    for line in mounts.splitlines():
+        fields, _, source = line.partition(" - ")
+        point = _OCTAL.sub(lambda code: chr(int(code[1], 8)), fields.split(" ")[4])
+        is_inside = path == point or path.startswith(f"{point.rstrip('/')}/")
+        # Of two mounts at one point the later hides the earlier.
+        if is_inside and len(point) >= longest:
+            found, longest = source.split(" ")[0], len(point)
+    return found
 
 
 def raise_first(failures: Sequence[tuple[BaseException, str]]) -> None:

@@ -23,6 +23,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .commit_signal import CommitSignal
 from .disk import Content, Disk, FolderVersion
 from .errors import ClockError, FilesystemError, StorageFullError, UnknownOutcomeError
 
@@ -162,6 +163,19 @@ class Environment(Protocol):
         where the files have no such value. Cheap: an error on the way is a None.
         """
 
+    def signal(self, name: str) -> memoryview | None:
+        """Return memory whose item 0 differs after each `announce` of the same name.
+
+        None where processes share no memory: a change is found by a look. What is returned may be
+        relied on for `LOOK_INTERVAL` seconds, then it is asked for again. Cheap.
+        """
+
+    def announce(self, name: str, entry: str) -> None:
+        """Change what `signal` returns, in all processes, because the file ``entry`` was created.
+
+        Where that cannot be done, wait until nobody can rely on it. It raises no error.
+        """
+
     def make_folders(self, folders: Sequence[str]) -> None:
         """Create the store's folder and the folders in it where they are missing, durably."""
 
@@ -221,9 +235,8 @@ class SystemClock:
         """Return the wall-clock time in microseconds since 1970, UTC."""
         return time.time_ns() // 1000
 
-    def monotonic(self) -> float:
-        """Return seconds of the monotonic clock."""
-        return time.monotonic()
+    # Not a function of its own, which would double the time: each get asks for it.
+    monotonic = staticmethod(time.monotonic)
 
 
 class LocalEnvironment:
@@ -240,6 +253,7 @@ class LocalEnvironment:
         self.root = os.path.abspath(root)
         self._disk = disk or Disk()
         self._clock = clock or SystemClock()
+        self._signals: dict[str, CommitSignal] = {}
         self.now = self._clock.now
         self.monotonic = self._clock.monotonic
 
@@ -313,6 +327,22 @@ class LocalEnvironment:
             return self._disk.folder_version(f"{self.root}/{folder}")
         except OSError:
             return None
+
+    def signal(self, name: str) -> memoryview | None:
+        """Return memory whose item 0 differs after each `announce`: see `commit_signal`."""
+        return self._signal(name).number()
+
+    def announce(self, name: str, entry: str) -> None:
+        """Change the number in a file, or wait until nobody relies on the one before."""
+        self._signal(name).announce(self.location(entry))
+
+    def _signal(self, name: str) -> CommitSignal:
+        signal = self._signals.get(name)
+        if signal is None:
+            path = self.location(name)
+            signal = CommitSignal(path, self._disk, self.now, self.monotonic, self.random_id)
+            self._signals[name] = signal
+        return signal
 
     def list(self, folder: str) -> list[str]:
         """Return the names in a folder, sorted. FileNotFoundError if there is no such folder."""

@@ -2,6 +2,7 @@
 
     _log/00000000000000000042.json              the entry of epoch 42
     _log/00000000000000000064.checkpoint.json   the fold of the entries up to epoch 64
+    _log/.signal                                a number that is new after each commit
     _archive/00000000000000000001-00000000000000000032.json
                                                 the entries of a block of epochs, one per line
     _archive/00000000000000000064.checkpoint.json
@@ -30,6 +31,7 @@ FOLDERS = (LOG, ARCHIVE, SEGMENTS)
 # Made when it is needed.
 FAILURES = "_failures"
 RESERVE = ".reserve"
+SIGNAL = f"{LOG}/.signal"
 
 # On disk: checkpoints and archives are cut at multiples of it. Never change it.
 BLOCK = 32

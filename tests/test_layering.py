@@ -59,7 +59,8 @@ OBJECTS_FOLDER = "storage/objects/"
 # above all of its floors.
 FLOORS = {
     "storage": (
-        "errors", "notebook", "paths", "location", "disk", "environment", "problems", "objects",
+        "errors", "notebook", "paths", "location", "disk", "commit_signal", "environment",
+        "problems", "objects",
         "environments", "syntax", "instant", "schema", "codec", "predicate", "expression",
         "aggregate", "log", "segment", "table", "index", "read_plan", "view_failures",
         "aggregate_plan", "limited_plan", "feed", "maintenance", "figures", "check",

@@ -18,6 +18,10 @@ tick might not show in it; that is timed by the reader's own clock, for the file
 behind. Listing the folder once per interval of the environment bounds what a file system with a
 stale cache, or the entry of a dead writer (below), can hide.
 
+**No look at all** is needed while the signal of the store has the number that it had before the
+last look, for some milliseconds: see commit_signal.py. So whoever makes or finds an entry announces
+it before anybody is told of it.
+
 **The delay of removal.** Where each look is a request to a server, the environment has a delay: an
 entry is removed only when it is so much older, by the clock of the files, than the newest one. So
 within half of that time after a reader saw its own entry, a missing next entry was not removed, and
@@ -45,7 +49,9 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
+from ..commit_signal import LOOK_INTERVAL
 from ..disk import FolderVersion
 from ..environment import FOLDER_VERSION_TICK, Environment
 from ..errors import (
@@ -63,6 +69,7 @@ from ..paths import (
     BLOCK,
     FOLDERS,
     LOG,
+    SIGNAL,
     block_of,
     checkpoint_path,
     entry_path,
@@ -83,6 +90,10 @@ _LOADING_ATTEMPTS = 100
 _ALONE = 8
 
 _logger = logging.getLogger(__name__)
+
+
+_Quiet: TypeAlias = tuple[Sequence[int], int | None, StoreState | None, float]
+_NEVER: _Quiet = ((0,), None, None, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +140,10 @@ class Log:
         # The folder's version that was seen last, and from when on it shows every later change.
         self._last_version: tuple[FolderVersion | None, float] = (None, 0.0)
         self._watch = _Watch.of(0)
+        # What the last look found: the signal, its number before the look, the newest state, and
+        # until when that may be relied on.
+        self._quiet: _Quiet = _NEVER
+        self._monotonic = environment.monotonic
         # The commit whose own entry was there last, and when; see "The delay of removal".
         self._last_own: tuple[str, Moment] = ("", LONG_AGO)
         # How many commits there were since another writer's; see "The look before a commit".
@@ -194,6 +209,7 @@ class Log:
             self._listed = Moment.of(self.environment)
             state = self._load()
             if state is not None:
+                self._announce(state.epoch)
                 return state
         raise FilesystemError(
             f"{self.environment.location(LOG)}: the log changed under each of {_LOADING_ATTEMPTS} "
@@ -245,12 +261,38 @@ class Log:
 
     # Following
 
+    def is_quiet(self, state: StoreState) -> bool:
+        """Return whether a state is certainly still the newest; if not, `refresh` tells.
+
+        It takes no look at the folder.
+        """
+        signal, number, newest, end = self._quiet
+        return signal[0] == number and newest is state and self._monotonic() < end
+
     def refresh(self, state: StoreState) -> StoreState:
         """Return the newest state; ``state`` itself if it is the newest.
 
-        It takes one look at the folder if nothing changed in it since the last call, else two or
-        three.
+        It takes no look at the folder if nothing was announced since the last one, which was within
+        `LOOK_INTERVAL`; else one if nothing changed in it, else two or three.
         """
+        if self.is_quiet(state):
+            return state
+        # All three before the look: see commit_signal.py.
+        end = self._monotonic() + LOOK_INTERVAL
+        signal = self.environment.signal(SIGNAL)
+        number = None if signal is None else signal[0]
+        newest = self._look(state)
+        if newest is not state:
+            self._announce(newest.epoch)
+        self._quiet = _NEVER if signal is None else (signal, number, newest, end)
+        return newest
+
+    def _announce(self, epoch: int) -> None:
+        """Let other processes look at the log before anybody is told of an epoch."""
+        self.environment.announce(SIGNAL, entry_path(epoch))
+
+    def _look(self, state: StoreState) -> StoreState:
+        """Return the newest state, as `refresh` does, by looks at the folder."""
         environment = self.environment
         monotonic = environment.monotonic()
         if not self._was_listed(monotonic):
@@ -443,7 +485,9 @@ class Log:
             pass
         except UnknownOutcomeError as error:
             doubt = error
+            self._announce(entry.epoch)
         else:
+            self._announce(entry.epoch)
             # Never by `_was_seen`: the machine may have been suspended since the last look at it.
             if self._is_alive(entry):
                 self._cache.add([entry])
@@ -461,6 +505,8 @@ class Log:
     def _resolve_outcome(self, entry: Entry, doubt: UnknownOutcomeError | None) -> bool:
         """Return whether an entry was committed, by reading the log; remove the entry if dead."""
         self._undisturbed = 0
+        # The entry in its slot may not have been announced: the next `refresh` is to find it.
+        self._quiet = _NEVER
         if doubt is None and self._is_lost(entry):
             return False
         # The request may have taken any time: what was seen before it proves nothing after it.
@@ -471,6 +517,7 @@ class Log:
             if mine:
                 # The response that was lost may have reported that this failed.
                 self.environment.sync_folder(LOG)
+                self._announce(entry.epoch)
             else:
                 self._remove_dead(entry)
         except (StorageError, FileNotFoundError) as error:

@@ -161,6 +161,12 @@ class ObjectEnvironment:
         """Return None: a prefix has no version."""
         return None
 
+    def signal(self, name: str) -> None:
+        """Return None: processes on several machines share no memory."""
+
+    def announce(self, name: str, entry: str) -> None:
+        """Do nothing: every look is a request."""
+
     # Segments on this machine
 
     def hold(self, name: str, size: int, digest: str) -> Lease:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from relstate.storage.log.transaction import commit
 from relstate.storage.paths import segment_path
 from relstate.storage.schema.schema import TableSchema
 from relstate.storage.schema.types import BigInt, Field, String
+from relstate.storage.store import Store
 
 SETTINGS = Settings(store_id="5e" * 16, vnode_count=256, shards=16, retention=86_400)
 SCHEMA = TableSchema.build(
@@ -72,6 +74,15 @@ def committed(log: Log, state: StoreState, proposal: Proposal) -> StoreState:
     outcome = commit(log, state, proposal)
     assert outcome.committed
     return outcome.state
+
+
+def commit_when_asked(root: str, pipe: Connection) -> None:
+    """Commit an epoch for each true value that a pipe gives, and answer with its number."""
+    store = Store.open(root)
+    while pipe.recv():
+        table = store.create_table("t", "id BIGINT NOT NULL", primary_key=["id"], or_replace=True)
+        assert table.get(1) is None
+        pipe.send(store.epoch)
 
 
 def entries_on_disk(environment: Environment, first: int, last: int) -> list[Entry]:

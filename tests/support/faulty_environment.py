@@ -164,6 +164,7 @@ class _FaultyDisk(Disk):
 
     def __init__(self, faults: _Faults, clock: Clock | None) -> None:
         self._touch = faults.touch
+        self._root = faults.root
         self._clock = clock
         self.platter = _Platter(faults.root)
 
@@ -174,6 +175,26 @@ class _FaultyDisk(Disk):
     def map(self, path: str) -> NDArray[np.uint8]:
         with self._touch("map", path):
             return super().map(path)
+
+    def map_number(self, path: str) -> memoryview:
+        with self._touch("map", path):
+            return super().map_number(path)
+
+    def overwrite(self, path: str, data: bytes, *, create: bool, sync: bool) -> None:
+        with self._touch("announce in", path):
+            super().overwrite(path, data, create=create, sync=sync)
+
+    def filesystem(self, path: str) -> str:
+        with self._touch("look at the file system of", path):
+            return super().filesystem(path)
+
+    def wait(self, seconds: float) -> None:
+        with self._touch("wait in", self._root):
+            super().wait(seconds)
+
+    def file_id(self, path: str) -> tuple[int, int]:
+        with self._touch("look at the file", path):
+            return super().file_id(path)
 
     def size(self, path: str) -> int:
         with self._touch("look at", path):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from relstate.storage.commit_signal import LOOK_INTERVAL
 from relstate.storage.environment import FOLDER_VERSION_TICK, LocalEnvironment
 from relstate.storage.errors import (
     CorruptionError,
@@ -120,19 +121,28 @@ def test_files_that_are_not_the_logs_do_no_harm(environment: LocalEnvironment) -
 def test_refreshing_the_newest_state_returns_it_after_a_few_looks(
     environment: LocalEnvironment,
 ) -> None:
-    """The very same object; the next entry is looked for first, then the own one."""
-    _, state = new_store(environment, "orders")
-    watched = FaultyEnvironment(environment.root)
+    """The very same object; the next entry is looked for first, then the own one.
+
+    No look follows until something may have been committed.
+    """
+    clock = ManualClock()
+    _, state = new_store(quick_environment(environment.root, clock), "orders")
+    watched = FaultyEnvironment(environment.root, clock=clock)
     log = Log(watched)
     log.load()
     before = len(watched.touches)
 
     assert log.refresh(state) is state
     assert watched.touches[before:] == [
+        "look at the file _log/.signal",
+        "map _log/.signal",
         "look at the version of _log",
         "look for _log/00000000000000000003.json",
         "look for _log/00000000000000000002.json",
     ]
+    before = len(watched.touches)
+    assert log.refresh(state) is state
+    assert watched.touches[before:] == []
 
 
 def test_refreshing_takes_one_look_at_a_folder_at_rest(environment: LocalEnvironment) -> None:
@@ -144,10 +154,14 @@ def test_refreshing_takes_one_look_at_a_folder_at_rest(environment: LocalEnviron
     reader.refresh(reader.load())
     clock.advance(FOLDER_VERSION_TICK)
     reader.refresh(old)
+    clock.advance(LOOK_INTERVAL)
     before = len(watched.touches)
 
     assert reader.refresh(old) is old
-    assert watched.touches[before:] == ["look at the version of _log"]
+    assert watched.touches[before:] == [
+        "look at the file _log/.signal",
+        "look at the version of _log",
+    ]
 
     new = advanced(log, old, 3)
     assert reader.refresh(old) == new
