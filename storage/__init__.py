@@ -93,6 +93,7 @@ from .table.storagetable import StorageTable
 from .table.table import Table
 from .table.tablewriter import TableWriter, WriteTarget, check_ttl
 from .table.value import UPSERTS
+from .threaded_aggregate import add_up_in_threads
 from .view_failures import ViewFailure, keep_failure, read_failure
 
 __all__ = [
@@ -168,6 +169,7 @@ __all__ = [
     "ViewInput",
     "ViewProgress",
     "WriteTarget",
+    "add_up_in_threads",
     "adds_row",
     "arrow",
     "bind_value",

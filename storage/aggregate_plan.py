@@ -6,7 +6,7 @@ Does not know: who adds up partial rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -41,13 +41,17 @@ class AggregatePlan:
         return self.plan.partitions(count)
 
     def read(
-        self, vnodes: tuple[range, ...], environment: Environment | None = None
+        self,
+        vnodes: tuple[range, ...],
+        environment: Environment | None = None,
+        through: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]] = iter,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the partial rows of some vnodes."""
+        """Yield the partial rows of some vnodes; the rows come ``through`` a function."""
         if self._counts_only:
             yield from self._count(self.plan.open(environment).count(vnodes))
         else:
-            yield from partial_rows(self.aggregate, self.plan.read(vnodes, environment))
+            rows = through(self.plan.read(vnodes, environment))
+            yield from partial_rows(self.aggregate, rows)
 
     def pays(self) -> bool:
         """Return whether far fewer partial rows are to be expected than rows.

@@ -22,6 +22,7 @@ from .log.sequenced_segment import SequencedSegment
 from .log.state import StoreState
 from .log.table_definition import TableDefinition
 from .notebook import html_table
+from .paths import segment_path
 from .predicate.predicate import Predicate
 from .schema.arrow import arrow_schema
 from .schema.schema import name_list
@@ -186,6 +187,17 @@ class ReadPlan:
         if self.where is None or stored > _MOST_ESTIMATED:
             return stored
         return min(replace(self, verify="size").open().examined_bytes(self.where), stored)
+
+    def is_on_this_machine(self) -> bool:
+        """Return whether no large file of the table would have to be fetched from a server."""
+        environment = environment_of(self.path)
+        if not environment.is_remote:
+            return True
+        records = (segment.record for segment in self.segments)
+        return all(
+            environment.parts(segment_path(record.name), record.size, record.hash) is None
+            for record in records
+        )
 
     def partitions(self, count: int) -> tuple[tuple[range, ...], ...]:
         """Return the vnodes of each of ``count`` parallel units (at most one per vnode).

@@ -80,8 +80,9 @@ def _is_local(relation: Relation, plan: ReadPlan) -> bool:
     """Return whether the driver reads a relation by itself."""
     if relation.limit is not None:
         return limited_on_driver(plan, relation.limit) is not None
-    added_up = relation.aggregate_plan
-    return is_read_on_driver(plan) if added_up is None else added_up.known() is not None
+    if relation.aggregate is not None:
+        return relation.partials is not None
+    return is_read_on_driver(plan)
 
 
 def _spark_plan(frame: DataFrame, mode: str) -> str:

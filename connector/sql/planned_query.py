@@ -44,7 +44,8 @@ class Relation:
     if there are none. ``is_pinned``: the query names its epoch. ``lookup``: how its rows are looked
     up by those of others; None if it is read by itself. ``aggregate``: what the tasks add up; None
     if they send the rows. ``limit``: how many rows they send at most; None if all. ``reduction``:
-    what ``where`` has of the values of small relations, for people; ``rows``: what the driver read.
+    what ``where`` has of the values of small relations, for people; ``rows``: what the driver read;
+    ``partials``: what the driver added up.
     """
 
     reference: TableReference
@@ -57,6 +58,7 @@ class Relation:
     limit: PushedLimit | None = None
     reduction: str | None = None
     rows: pa.Table | None = field(default=None, compare=False)
+    partials: pa.Table | None = field(default=None, compare=False)
 
     @property
     def schema(self) -> TableSchema:

@@ -46,6 +46,7 @@ from relstate.storage import (
 )
 
 from .consistent_epochs import consistent_epochs
+from .driver_aggregate import added_up_on_driver
 from .join_reduction import SmallRelations, by_target, reduction
 from .planned_query import PlannedQuery, Relation, is_input, is_read_on_driver, takes_as_is
 from .pruning import key_sources, pruning_conjuncts
@@ -58,6 +59,8 @@ _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_CONDITION = 1 << 20
 # Rows of a LIMIT that the driver reads.
 _MOST_LIMITED = 8192
+# Partial rows that one task of Spark adds up in less time than a shuffle takes.
+_FEW_PARTIALS = 65_536
 
 
 class QueryReader:
@@ -143,6 +146,7 @@ class QueryReader:
             rows = self._spark_frame(plain, given or {})
             if plain is planned:
                 return planned, rows
+            planned = self._added_up(planned)
             try:
                 added_up = self._spark_frame(planned, given or {})
                 has_as_many = len(added_up.columns) == len(rows.columns)
@@ -152,6 +156,15 @@ class QueryReader:
             except PySparkException:
                 agrees = False
         return (planned, added_up) if agrees else (plain, rows)
+
+    def _added_up(self, planned: PlannedQuery) -> PlannedQuery:
+        """Return a query with the partial rows that the driver adds up, here and now."""
+        relations = []
+        for relation in planned.relations:
+            plan = relation.aggregate_plan
+            partials = None if plan is None else added_up_on_driver(self._spark, plan)
+            relations.append(replace(relation, partials=partials))
+        return replace(planned, relations=tuple(relations))
 
     def _spark_frame(self, planned: PlannedQuery, given: Mapping[str, DataFrame]) -> DataFrame:
         rows = [
@@ -179,15 +192,16 @@ class QueryReader:
         if relation.limit is not None:
             return self._limited(relation.read, relation.limit)
         pushed = relation.aggregate
-        if relation.rows is not None:
-            return self._local(relation.rows.to_batches(), relation.read)
         if pushed is None:
+            if relation.rows is not None:
+                return self._local(relation.rows.to_batches(), relation.read)
             return self.relation(relation.plan, relation.where)
         schema = struct_of(pushed.aggregate.fields)
-        plan = relation.aggregate_plan
-        known = None if plan is None else plan.known()
-        if known is not None:
-            return self._spark.createDataFrame(known, schema)
+        if relation.partials is not None:
+            partials = self._spark.createDataFrame(relation.partials, schema)
+            # Of few rows in one partition, Spark's aggregate needs no shuffle.
+            is_little = relation.partials.num_rows <= _FEW_PARTIALS
+            return partials.coalesce(1) if is_little else partials
         reader = self._reader(relation.plan, schema)
         reader = reader.option(PARTIAL_AGGREGATE, pushed.aggregate.json)
         return self._load(reader, pushed.where)

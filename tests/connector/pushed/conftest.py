@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import relstate
-from relstate.connector.sql import planned_query
+from relstate.connector.sql import driver_aggregate, planned_query
 from relstate.storage import Store
 from relstate.storage.table import conditional
 from support.pushed import COLUMNS, TABLES, random_row
@@ -54,6 +54,13 @@ def filled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.fixture
 def in_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no table be small."""
+    """Let no table be small, and the driver add nothing up."""
     monkeypatch.setattr(planned_query, "DRIVER_BYTES", -1)
+    monkeypatch.setattr(driver_aggregate, "THREAD_BYTES", -1)
     monkeypatch.setattr(conditional, "_FIRST_SHARE", 1e6)
+
+
+@pytest.fixture
+def on_driver(in_tasks: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no table be small, and the driver add up all."""
+    monkeypatch.setattr(driver_aggregate, "THREAD_BYTES", 1 << 40)

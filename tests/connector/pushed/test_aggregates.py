@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import AnalysisException, ArithmeticException
 
+from relstate.connector.sql import driver_aggregate
 from relstate.connector.sql.query_reader import QueryReader
-from relstate.storage import Store
+from relstate.storage import ReadPlan, Store, threaded_aggregate
 from support.examples import Seeds
 from support.pushed import CONDITIONS, POOLS, TABLES, answer, assert_near, pushed_texts
 from support.spark import interpreted
@@ -114,13 +115,17 @@ class Queries:
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("in_tasks")
 def test_a_query_has_what_spark_gives_it(
-    spark: SparkSession, filled: Database, seeds: Seeds
+    spark: SparkSession, filled: Database, seeds: Seeds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Random aggregates over tables of every kind: rows, names, types and nullability."""
+    """Random aggregates over tables of every kind: rows, names, types and nullability.
+
+    Every other one is added up by the driver.
+    """
     pushed = 0
     with interpreted(spark):
         for seed in seeds(60):
             query = Queries(seed).query()
+            monkeypatch.setattr(driver_aggregate, "THREAD_BYTES", -1 if seed % 2 else 1 << 40)
             reader = QueryReader(spark, filled.store)
             planned, frame = reader.settled_frame(reader.plan(query))
             pushed += any(relation.aggregate for relation in planned.relations)
@@ -138,13 +143,23 @@ VARIANCES = (
 
 @pytest.mark.usefixtures("in_tasks")
 @pytest.mark.parametrize(
-    ("group", "having"),
-    [("''", ""), ("g, t", "WITH ROLLUP"), ("r, g, ti", "HAVING stddev(l) > 3")],
+    ("group", "having", "thread_bytes"),
+    [
+        ("''", "", -1),
+        ("g, t", "WITH ROLLUP", 1 << 40),
+        ("r, g, ti", "HAVING stddev(l) > 3", 1 << 40),
+    ],
 )
 def test_variances_are_spark_s(
-    spark: SparkSession, filled: Database, group: str, having: str
+    spark: SparkSession,
+    filled: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    group: str,
+    having: str,
+    thread_bytes: int,
 ) -> None:
     """Of every type, with NULL, NaN and infinities, of groups of one value and of none."""
+    monkeypatch.setattr(driver_aggregate, "THREAD_BYTES", thread_bytes)
     columns = ["k", "r", "ti", "l", "f", "d", "n", "w", "x"]
     calls = [f"{VARIANCES[i % 7]}({column})" for i, column in enumerate(columns)]
     calls += [f"{function}(d)" for function in VARIANCES]
@@ -156,7 +171,10 @@ def test_variances_are_spark_s(
         for table in TABLES[:2]:
             rows, expected = filled.sql(query.format(table)), spark.sql(query.format(table))
 
-            assert pushed_texts(filled, query.format(table)) != [None]
+            shown = filled.sql(f"EXPLAIN {query.format(table)}").first()
+            assert shown is not None
+            assert shown.pushed is not None
+            assert shown.partitions == (1 if thread_bytes < 0 else 0)
             assert rows.dtypes == expected.dtypes
             assert_near(rows.collect(), expected.collect())
 
@@ -283,7 +301,38 @@ def test_any_value_is_a_value_of_its_group(filled: Database) -> None:
     assert all((row.g, row.t) in pairs and row.t is not None and row.r > 2 for row in rows)
 
 
-@pytest.mark.usefixtures("in_tasks")
+@pytest.mark.usefixtures("on_driver")
+def test_the_driver_adds_up_few_rows(
+    spark: SparkSession, filled: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """EXPLAIN says where: no task if the driver does; tasks where groups are too many for it."""
+    query = "SELECT g, sum(r) AS s FROM plain GROUP BY g"
+    explain = f"EXPLAIN {query}"
+    row, plan = filled.sql(explain).collect()
+    assert (row.pushed, row.partitions) == ("SUM(r) BY g", 0)
+    assert "LocalTableScan" in plan.plan
+    assert "BatchScan" not in plan.plan
+    expected = answer(spark.sql(query))
+    assert answer(filled.sql(query)) == expected
+
+    monkeypatch.setattr(threaded_aggregate, "_MOST_ROWS", 1)
+    row, _ = filled.sql(explain).collect()
+    assert (row.pushed, row.partitions) == ("SUM(r) BY g", 1)
+    assert answer(filled.sql(query)) == expected
+
+
+@pytest.mark.usefixtures("on_driver")
+def test_files_on_a_server_are_not_fetched_by_the_driver(
+    filled: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tasks on several machines fetch them at the same time."""
+    monkeypatch.setattr(ReadPlan, "is_on_this_machine", lambda _: False)
+    row = filled.sql("EXPLAIN SELECT g, sum(r) FROM plain GROUP BY g").first()
+    assert row is not None
+    assert (row.pushed, row.partitions) == ("SUM(r) BY g", 1)
+
+
+@pytest.mark.usefixtures("on_driver")
 def test_aggregates_are_of_the_epoch_that_is_named(filled: Database) -> None:
     """Of an earlier one before the rows were deleted."""
     (counts,) = filled.sql(
@@ -311,10 +360,12 @@ def test_columns_may_have_the_names_of_results(db: Database, store: Store) -> No
 
 
 @pytest.mark.usefixtures("in_tasks")
+@pytest.mark.parametrize("thread_bytes", [-1, 1 << 40])
 def test_a_sum_that_overflows_is_spark_s_error(
-    spark: SparkSession, db: Database, store: Store
+    db: Database, store: Store, monkeypatch: pytest.MonkeyPatch, thread_bytes: int
 ) -> None:
     """It is not wrapped around, and an average of the same numbers is right."""
+    monkeypatch.setattr(driver_aggregate, "THREAD_BYTES", thread_bytes)
     store.create_table("big", "k INT, g INT, l BIGINT", primary_key=["k"])
     upsert(store, "big", [(1, 1, 2**62), (2, 1, 2**62), (3, 2, -(2**63)), (4, 2, 1)])
 

@@ -119,9 +119,9 @@ GROUPED = [
 ]
 
 
-@pytest.mark.usefixtures("in_tasks")
+@pytest.mark.usefixtures("on_driver")
 @pytest.mark.parametrize("query", GROUPED)
-def test_groups_and_conditions_are_computed_in_tasks(
+def test_groups_and_conditions_are_computed_by_the_driver(
     spark: SparkSession, filled: Database, query: str
 ) -> None:
     """Of rows with NULL, NaN, other characters than ASCII and times of every kind."""
@@ -134,7 +134,7 @@ def test_groups_and_conditions_are_computed_in_tasks(
         assert sorted(map(repr, rows.collect())) == sorted(map(repr, expected.collect()))
 
 
-@pytest.mark.usefixtures("in_tasks")
+@pytest.mark.usefixtures("on_driver")
 @pytest.mark.parametrize(
     ("query", "error"),
     [

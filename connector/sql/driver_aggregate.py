@@ -1,0 +1,43 @@
+"""Aggregates that the driver adds up by itself, in threads, because a job would take longer.
+
+What is read is known when a query is planned. A job of Python tasks takes some tenths of a second
+before the first row is read; the driver reads what it may read here in about the same time.
+
+Does not know: how partial rows are added up, or what Spark does with them.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from relstate.connector.parallelism import driver_threads
+from relstate.connector.types import passes_as_is
+from relstate.storage import AggregatePlan, add_up_in_threads, types
+
+THREAD_BYTES = 128 << 20
+"""Stored bytes that a thread of the driver examines at most."""
+
+
+def added_up_on_driver(spark: SparkSession, plan: AggregatePlan) -> pa.Table | None:
+    """Return the partial rows of all rows of a plan; None if tasks have to add them up.
+
+    They have to where there is too much to read, or too many groups, or the files are not here.
+    Rows that the log alone knows are not read.
+    """
+    known = plan.known()
+    if known is not None:
+        return known
+    threads = driver_threads(spark)
+    has_little = plan.plan.examined_bytes() <= threads * THREAD_BYTES
+    passes = all(_passes_as_is(field.type) for field in plan.aggregate.fields)
+    if not (has_little and passes and plan.plan.is_on_this_machine()):
+        return None
+    return add_up_in_threads(plan, threads)
+
+
+def _passes_as_is(data_type: types.DataType) -> bool:
+    """Return whether Spark takes partial values of a type unchanged; moments are a struct."""
+    if isinstance(data_type, types.Struct):
+        return all(passes_as_is(field.type) for field in data_type.fields)
+    return passes_as_is(data_type)
