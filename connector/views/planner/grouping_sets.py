@@ -49,14 +49,28 @@ _FUNCTIONS = frozenset({"grouping", "grouping_id"})
 
 
 @dataclass(frozen=True, slots=True)
+class ExpandedSets:
+    """The fields of rows that come once per set.
+
+    ``set_number``: the number of the set. ``fields``: for each expression of the GROUP BY its value
+    in the set.
+    """
+
+    set_number: str
+    fields: Names
+
+
+@dataclass(frozen=True, slots=True)
 class GroupBy:
     """The expressions of a GROUP BY over fields, each once.
 
     ``sets``: for each grouping set the positions of its expressions; None for a plain GROUP BY.
+    ``expanded``: the fields of the sets if the rows come once per set already.
     """
 
     expressions: tuple[Tree, ...]
     sets: tuple[tuple[int, ...], ...] | None = None
+    expanded: ExpandedSets | None = None
 
     @classmethod
     def of_sets(cls, sets: _Sets, listed: Sequence[Tree] = ()) -> GroupBy:
@@ -180,7 +194,11 @@ def plan_group_by(
         if not group.expressions:
             expressions = [substituted(tree, _grouping_of_all) for tree in expressions]
         return plan_aggregate(builder, node, group.expressions, expressions)
-    node, set_number, fields = _expand(builder, node, group.expressions, group.sets)
+    if group.expanded is None:
+        node, expanded = expand_sets(builder, node, group.expressions, group.sets)
+    else:
+        expanded = group.expanded
+    set_number, fields = expanded.set_number, expanded.fields
     texts = map(comparable_text, group.expressions)
     keys = dict(zip(texts, fields, strict=True))
 
@@ -218,10 +236,10 @@ def _columns_of_groups(tree: Tree) -> set[str]:
     )
 
 
-def _expand(
+def expand_sets(
     builder: Builder, node: Node, expressions: Sequence[Tree], sets: Sequence[Sequence[int]]
-) -> tuple[Node, str, Names]:
-    """Return (each row once per set, the field with the number of the set, the group's fields)."""
+) -> tuple[Node, ExpandedSets]:
+    """Return each row once per set, and the fields of the sets; ``sets``: as those of `GroupBy`."""
     node, names = builder.compute(node, expressions, [field_title(tree) for tree in expressions])
     data_types = [node.type_of(name) for name in names]
     for data_type in data_types:
@@ -238,7 +256,7 @@ def _expand(
     node, (set_number, row) = plan_elements(builder, node, f"array({', '.join(rows)})", titles)
     values = [with_parts(column(row), [f"c{number}"]) for number in range(len(names))]
     node, fields = builder.compute(node, values, names)
-    return node, set_number, fields
+    return node, ExpandedSets(set_number, fields)
 
 
 def _grouping_of_all(part: Tree) -> Tree | None:

@@ -354,7 +354,11 @@ def _with_columns(group: GroupBy, columns: Sequence[Tree], tree: Tree) -> GroupB
     count = len(columns)
     own = range(count)
     sets = ((*own, *(position + count for position in members)) for members in group.sets)
-    return GroupBy(expressions, tuple(sets))
+    expanded = group.expanded
+    if expanded is not None:
+        fields = (*(tree.name for tree in columns), *expanded.fields)
+        expanded = replace(expanded, fields=fields)
+    return GroupBy(expressions, tuple(sets), expanded)
 
 
 def partition_by_domain(expression: Tree, keys: Names) -> Tree:

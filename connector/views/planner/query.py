@@ -225,7 +225,7 @@ class QueryPlanner:
         keys = relation.domain
         if session is not None:
             own_scope = context.scope(relation.items)
-            relation = plan_session(self._builder, relation, own_scope, session, group)
+            relation, group = plan_session(self._builder, relation, own_scope, session, group)
         if tree.args.get("having") is not None:
             group = group or GroupBy(())
         clauses, sort_keys = self._resolve_clauses(tree, relation.node, columns, scope, group)

@@ -20,10 +20,11 @@ from relstate.connector.syntax.tree import (
 )
 from relstate.storage import types
 
+from ..plan.node import Node
 from ..plan.session import SessionRecompute, session_type
 from .builder import Builder, Relation
 from .expressions import SESSION_WINDOW, unsupported_error
-from .grouping_sets import GroupBy
+from .grouping_sets import ExpandedSets, GroupBy, expand_sets
 from .scope import Scope
 from .time_windows import window_calls, with_window_field
 from .windows import compute_partition
@@ -51,8 +52,11 @@ def read_session(builder: Builder, tree: exp.Select) -> tuple[exp.Select, Sessio
 
 def plan_session(
     builder: Builder, relation: Relation, scope: Scope, session: Session, group: GroupBy | None
-) -> Relation:
-    """Return the rows of FROM with the field of a session; ``scope``: of the columns of FROM."""
+) -> tuple[Relation, GroupBy | None]:
+    """Return the rows of FROM with the field of a session, and the GROUP BY over them.
+
+    ``scope``: of the columns of FROM.
+    """
     time, gap = (scope.resolve(argument) for argument in session.call.expressions)
     node = relation.node
     (time_type,) = builder.analysis.types_of(node.fields, [text_of(time)])
@@ -72,20 +76,45 @@ def plan_session(
     )
     value = comparable_text(column(session.field))
     expressions = () if group is None else group.expressions
-    if value not in map(comparable_text, expressions):
+    if group is None or value not in map(comparable_text, expressions):
         text = f"named_struct('start', {first}, 'end', {last})"
-        return replace(relation, node=builder.with_field(node, session.field, text))
-    assert group is not None
+        node = builder.with_field(node, session.field, text)
+        return replace(relation, node=node), group
+    others = [tree for tree in expressions if comparable_text(tree) != value]
     if group.sets is not None:
-        raise unsupported_error(
-            "session_window() in GROUPING SETS, CUBE or ROLLUP",
-            "write a UNION ALL of queries, each with its own GROUP BY",
-            session.call,
-        )
-    partition = [tree for tree in expressions if comparable_text(tree) != value]
-    partition += map(column, relation.domain)
+        node, group, others = _expand_other_sets(builder, node, session, group)
+    partition = [*others, *map(column, relation.domain)]
     node, names, is_global = compute_partition(builder, node, partition)
     field = types.Field(session.field, session_type(moment_type))
     start, end_name = bounds
     node = SessionRecompute(node, names, start, end_name, field, is_global=is_global)
-    return replace(relation, node=node)
+    return replace(relation, node=node), group
+
+
+def _expand_other_sets(
+    builder: Builder, node: Node, session: Session, group: GroupBy
+) -> tuple[Node, GroupBy, list[Tree]]:
+    """Return (each row once per set, the GROUP BY over them, what the rows of a session agree in).
+
+    Every set has sessions of its own.
+    """
+    assert group.sets is not None
+    value = comparable_text(column(session.field))
+    texts = list(map(comparable_text, group.expressions))
+    place = texts.index(value)
+    if not all(place in members for members in group.sets):
+        raise unsupported_error(
+            "session_window() in a grouping set beside sets without it",
+            "Spark fails there, because a session cannot be NULL; write it outside of the sets, as "
+            "in GROUP BY session_window(…), CUBE (…), and the other sets in a UNION ALL",
+            session.call,
+        )
+    others = [*group.expressions[:place], *group.expressions[place + 1 :]]
+    sets = [
+        [position - (position > place) for position in members if position != place]
+        for members in group.sets
+    ]
+    node, expanded = expand_sets(builder, node, others, sets)
+    fields = (*expanded.fields[:place], session.field, *expanded.fields[place:])
+    group = replace(group, expanded=ExpandedSets(expanded.set_number, fields))
+    return node, group, list(map(column, (expanded.set_number, *expanded.fields)))

@@ -304,6 +304,8 @@ SELECT g, session_window.start AS s, session_window.end AS e, count(*) AS c FROM
 SELECT session_window(ts, CASE WHEN x > 2 THEN '30 hours' WHEN x = 1 THEN '-1 hour' WHEN x = 0 THEN '10 minutes' END) AS w, sum(x) AS s FROM t GROUP BY session_window(ts, CASE WHEN x > 2 THEN '30 hours' WHEN x = 1 THEN '-1 hour' WHEN x = 0 THEN '10 minutes' END)
 SELECT session_window, count(*) AS c FROM t GROUP BY session_window(ts, '2 hours') HAVING count(*) > 2 ORDER BY session_window.start LIMIT 1
 SELECT id, session_window(ts, '5 minutes') FROM t
+SELECT session_window.start AS s, g, x, count(*) AS c, grouping_id() AS i FROM t GROUP BY CUBE (g, x), session_window(ts, '1 day')
+SELECT session_window(ts, '1 day').end AS e, g, count(session_window.start) AS c FROM t GROUP BY GROUPING SETS ((session_window(ts, '1 day'), g), (session_window(ts, '1 day'))) HAVING count(*) > 1
 SELECT session_window(CAST(ts AS DATE), '36 hours').end AS e, g, count(DISTINCT x) AS c FROM t GROUP BY 2, session_window(CAST(ts AS DATE), '36 hours')
 SELECT t.id, q.k FROM t, LATERAL (SELECT k FROM u WHERE u.x = t.x) q WHERE q.k > 2
 SELECT t.id, a, b FROM t, LATERAL (SELECT t.x + 1 AS a), LATERAL (SELECT a * 2 AS b WHERE a > 2)

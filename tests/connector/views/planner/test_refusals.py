@@ -127,7 +127,7 @@ REFUSED = {
     "SELECT t.id FROM t LEFT JOIN u ON t.g = u.g "
     "AND t.id NOT IN (SELECT max(id) FROM w WHERE w.id = t.x)": "how Spark plans the join",
     "SELECT NULL AS v, id FROM t INTERSECT SELECT NULL, k FROM u": "CAST(NULL AS STRING)",
-    "SELECT count(*) FROM t GROUP BY ROLLUP (g, session_window(ts, '1 hour'))": "UNION ALL",
+    "SELECT count(*) FROM t GROUP BY ROLLUP (g, session_window(ts, '1 hour'))": "CUBE (…)",
     "SELECT id FROM t WHERE session_window(ts, '1 hour').start > ts": "session_window() here",
     "SELECT id FROM t SORT BY id": "SORT BY",
     "SELECT * FROM (SELECT x, g, array(m) AS l FROM t) PIVOT (sum(x) FOR g IN ('a'))": "in GROUP",
