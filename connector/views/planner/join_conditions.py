@@ -6,7 +6,7 @@ result: on both sides of an inner join, and on the side of an outer join that is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -33,18 +33,24 @@ from ..plan.join import Join, JoinKey, JoinKind, JoinNode
 from ..plan.node import Node
 from ..plan.recompute import GroupRecompute
 from ..plan.stateless import Filter, Project
-from .builder import Builder, check_keyable, field_title, has_subquery_call, reads_only
+from .builder import (
+    Builder,
+    check_keyable,
+    field_title,
+    has_subquery_call,
+    pass_through_output,
+    reads_only,
+)
 from .clock_comparisons import has_clock
 from .clock_conditions import split_condition
 from .comparisons import plan_comparisons, split_ranges
-from .expressions import COMPARISONS, is_clock, unsupported_error
+from .expressions import unsupported_error
 from .memberships import (
     outermost_calls,
     with_direct_negations,
     with_join_memberships,
     with_value,
 )
-from .temporal import clock_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +62,8 @@ class _Equality:
     @property
     def condition(self) -> Tree:
         """The equality as a condition."""
-        return exp.EQ(this=self.left.copy(), expression=self.right.copy())
+        kind = exp.NullSafeEQ if self.is_null_safe else exp.EQ
+        return kind(this=self.left.copy(), expression=self.right.copy())
 
 
 def plan_join(
@@ -88,6 +95,9 @@ def plan_join(
     right = builder.filter(right, before_right)
     if kind is not JoinKind.INNER:
         left, right, residual = _flag_clocks(builder, left, right, residual)
+        if any(map(has_clock, residual)):
+            both = [*(equality.condition for equality in equalities), *residual]
+            return _plan_timed(builder, left, right, kind, both), []
     if not equalities:
         return _plan_broadcast(builder, left, right, kind, residual, constants)
     left, right, keys = _compute_keys(builder, left, right, equalities)
@@ -169,19 +179,62 @@ def is_equality(condition: Tree, left: Node, right: Node) -> bool:
 def _flag_clocks(
     builder: Builder, left: Node, right: Node, conditions: list[Tree]
 ) -> tuple[Node, Node, list[Tree]]:
-    """Return both inputs with what they compare with the present time, conditions over that."""
+    """Return both inputs with what they compare with the present time, conditions over that.
+
+    Comparisons of the present time with fields of both stay as they are.
+    """
     if not any(map(has_clock, conditions)):
         return left, right, conditions
     conditions = [part for condition in conditions for part in split_condition(condition)]
     left, conditions = builder.attach_flags(left, conditions)
     right, conditions = builder.attach_flags(right, conditions)
-    for part in (part for condition in conditions for part in condition.walk()):
-        if is_clock(part):
-            raise clock_error(
-                part.find_ancestor(*COMPARISONS) or part,
-                "in the ON of this join compare columns of one of its sides with the present time",
-            )
     return left, right, conditions
+
+
+def _plan_timed(
+    builder: Builder, left: Node, right: Node, kind: JoinKind, conditions: Sequence[Tree]
+) -> JoinNode:
+    """Return a join whose conditions compare the present time with fields of both inputs.
+
+    The pairs that meet them now are a filter over all pairs; each input is joined with those by its
+    key.
+    """
+    if kind is JoinKind.RIGHT:
+        left, right, kind = right, left, JoinKind.LEFT
+    joined, remaining = plan_join(builder, left, right, JoinKind.INNER, conditions)
+    pairs = builder.filter(joined, remaining)
+    if kind is not JoinKind.FULL:
+        pairs, names = _renamed_fields(builder, pairs, left, set(left.names))
+        join, _ = plan_join(builder, left, pairs, kind, _same_rows(left, names))
+        return join
+    pairs, names = _renamed_fields(builder, pairs, left, {*left.names, *right.names}, right.key)
+    pairs, is_pair = builder.with_constant(pairs, "is_pair")
+    with_pairs, _ = plan_join(builder, left, pairs, JoinKind.LEFT, _same_rows(left, names))
+    right, zero = builder.with_constant(right, "zero")
+    is_matched = exp.EQ(this=column(is_pair), expression=column(zero))
+    join, _ = plan_join(builder, with_pairs, right, kind, [is_matched, *_same_rows(right, names)])
+    return join
+
+
+def _renamed_fields(
+    builder: Builder, pairs: Node, left: Node, names: Set[str], keys: Sequence[str] = ()
+) -> tuple[Node, dict[str, str]]:
+    """Return pairs with other names for the keys among some fields, without the rest of these."""
+    needed = {*pairs.key, *left.key, *keys}
+    outputs, renamed = [], {}
+    for pair_field in pairs.fields:
+        name = pair_field.name
+        if name not in names:
+            outputs.append(pass_through_output(pair_field))
+        elif name in needed:
+            renamed[name] = builder.namer.unique_name(name)
+            outputs.append(pass_through_output(pair_field, renamed[name]))
+    return Project(pairs, tuple(outputs)), renamed
+
+
+def _same_rows(node: Node, names: Mapping[str, str]) -> list[Tree]:
+    """Return the conditions that a pair has the row of an input; ``names``: of its key there."""
+    return [exp.NullSafeEQ(this=column(name), expression=column(names[name])) for name in node.key]
 
 
 def _attach_subqueries(

@@ -113,6 +113,10 @@ COMPARED = {
     "GROUP BY ts > now() HAVING coalesce(min(ts) < now(), true)",
     "kept": "SELECT t.k, u.i FROM t LEFT JOIN u ON t.g = u.g AND t.ts > now() - INTERVAL 1 HOUR",
     "full": "SELECT t.k, u.i FROM t FULL JOIN u ON t.g = u.g AND t.ts > now() AND u.n > 1",
+    "apart": "SELECT t.k, u.i FROM t LEFT JOIN u ON t.g = u.g "
+    "AND t.ts + make_dt_interval(0, u.n) > now()",
+    "both": "SELECT t.k, u.i FROM t FULL JOIN u ON t.g = u.g "
+    "AND timestampadd(HOUR, u.n, t.ts) BETWEEN now() - INTERVAL 5 HOURS AND now()",
     "anti": "SELECT k FROM t LEFT ANTI JOIN u ON t.n < u.n AND (t.ts > now() OR u.n = 1)",
     "window": "SELECT k, sum(if(ts > now(), 1, 0)) OVER (PARTITION BY g ORDER BY k) AS c FROM t",
     "ordered": "SELECT k, ts > now() AS future FROM t ORDER BY ts > now() DESC, k LIMIT 5",
