@@ -11,6 +11,7 @@ Does not know: Spark.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from operator import attrgetter
 
 from .catalog_commit import check_storable
 from .epochs import Epochs, epoch_number
@@ -27,6 +28,7 @@ from .feed.planning import (
 from .log.entry import Entry
 from .log.proposal import NewTable, Proposal
 from .log.segment_record import SegmentRecord
+from .log.table_segments import select
 from .log.transaction import CommitResult
 from .maintenance.compaction import CompactionJob, CompactionReport
 from .read_plan import ReadPlan
@@ -140,7 +142,8 @@ class Jobs:
         """
         state = self._epochs.state_at(epoch)
         encoding = encoding_of(state.tables[table_id].definition, state.settings.vnode_count)
-        return self._expiries.next_time(encoding, state.segments_of(table_id), time)
+        expiring = select(state.segments_of(table_id), table_id, attrgetter("expiring"))
+        return self._expiries.next_time(encoding, expiring, time)
 
     def feed_snapshot(
         self, name: str, epoch: int, *, columns: Sequence[str] | None = None

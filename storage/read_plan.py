@@ -7,8 +7,9 @@ Does not know: who sends it where.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -18,9 +19,11 @@ from relstate.vnode import VnodeMapping
 from .environment import Environment
 from .environments import environment_of
 from .index.tableindex import IndexSource, TableIndex
+from .log.segment_record import TableStatistics
 from .log.sequenced_segment import SequencedSegment
 from .log.state import StoreState
 from .log.table_definition import TableDefinition
+from .log.table_segments import after_newer, select, statistics_in
 from .notebook import html_table
 from .paths import segment_path
 from .predicate.predicate import Predicate
@@ -41,7 +44,8 @@ _MOST_ESTIMATED = 4 << 30
 class ReadPlan:
     """One table at one epoch. Picklable.
 
-    ``segments``: those with rows of the table, the newest first. ``time``: microseconds since
+    ``segments``: those with rows of the table, the newest first; many are `DividedSegments`, which
+    each task reads in part. ``time``: microseconds since
     1970; rows that had expired by then are not seen. ``columns``: None for the visible ones.
     ``indexes``: where the entries of the table's indexes are, in the order of its definition.
     ``shows_expiry``: reads return the column `EXPIRY`, too, as the last. ``expiry_columns``: hidden
@@ -52,7 +56,7 @@ class ReadPlan:
     definition: TableDefinition
     vnode_count: int
     epoch: int
-    segments: tuple[SequencedSegment, ...]
+    segments: Sequence[SequencedSegment]
     time: int
     columns: tuple[str, ...] | None = None
     verify: str = "hash"
@@ -111,6 +115,10 @@ class ReadPlan:
             indexes=IndexSource.all_of(state, definition),
         )
 
+    def after(self, newer: Sequence[SequencedSegment]) -> ReadPlan:
+        """Return the plan of the rows that newer segments and those of this plan hold."""
+        return replace(self, segments=after_newer(newer, self.segments))
+
     def filtered(self, where: str, time_zone: str = "UTC") -> ReadPlan:
         """Return the plan of the rows for which a SQL expression in Spark's dialect is true.
 
@@ -140,42 +148,44 @@ class ReadPlan:
     @property
     def stored_bytes(self) -> int:
         """The stored bytes of the table's rows, of older versions too."""
-        table_id = self.definition.table_id
-        return sum(segment.record.stored_bytes(table_id) for segment in self.segments)
+        return sum(sum(table.shard_bytes) for table in self._statistics())
 
     @property
     def stored_rows(self) -> int:
         """How many entries of the table's rows are stored, older versions and deletes too."""
-        table_id = self.definition.table_id
-        return sum(segment.record.rows(table_id) for segment in self.segments)
+        return sum(table.rows for table in self._statistics())
 
     @property
     def expiring_segments(self) -> tuple[SequencedSegment, ...]:
         """The segments with rows that expire."""
-        table_id = self.definition.table_id
-        return tuple(segment for segment in self.segments if segment.record.expiring(table_id))
+        return select(self.segments, self.definition.table_id, attrgetter("expiring"))
+
+    @property
+    def may_expire(self) -> bool:
+        """Whether some stored rows expire."""
+        return any(table.expiring for table in self._statistics())
+
+    def _statistics(self) -> Iterable[TableStatistics]:
+        return statistics_in(self.segments, self.definition.table_id)
 
     def rows_by_log(self) -> int | None:
         """Return how many rows there are, from the log alone; None if files have to be read.
 
         The log knows it where no file has a key of another one, nor deletes or what expires.
         """
+        is_plain = not any(
+            table.deletes or table.expiring or table.parts for table in self._statistics()
+        )
+        if self.where is not None or self._encoding().has_parts or not is_plain:
+            return None
         table_id = self.definition.table_id
-        statistics = [
-            table
-            for segment in self.segments
-            for table in segment.record.tables
-            if table.table_id == table_id
-        ]
+        statistics = [segment.statistics_of(table_id) for segment in self.segments]
         groups = disjoint_groups(
             [KeySpan.around([table]) for table in statistics],
             [(table.first_key, table.last_key) for table in statistics],
         )
         overlap = len(groups) < len(statistics)
-        is_plain = not any(table.deletes or table.expiring or table.parts for table in statistics)
-        if self.where is not None or self._encoding().has_parts or overlap or not is_plain:
-            return None
-        return sum(table.rows for table in statistics)
+        return None if overlap else sum(table.rows for table in statistics)
 
     def examined_bytes(self) -> int:
         """Return about how many stored bytes a read of the plan examines.

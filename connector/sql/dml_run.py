@@ -443,8 +443,7 @@ def _changed_rows(
     if definition.table_id in (*entry.dropped_tables, *entry.based_tables):
         return None
     # A statement judges expiry by the clock, a feed by the times of epochs.
-    records = (*(segment.record for segment in plan.segments), *entry.added)
-    if any(record.expiring(definition.table_id) for record in records):
+    if plan.may_expire or any(record.expiring(definition.table_id) for record in entry.added):
         return None
     try:
         now = store.state_at(entry.epoch).table(definition.name).definition

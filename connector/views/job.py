@@ -165,4 +165,4 @@ def _next_moments(reports: Iterable[TaskReport]) -> dict[int, NextMoments]:
 
 def _with_segments(plan: ReadPlan, segments: Sequence[SegmentRecord], epoch: int) -> ReadPlan:
     sequenced = sequence_segments(segments, epoch, plan.definition.table_id)
-    return replace(plan, segments=(*sequenced, *plan.segments))
+    return plan.after(sequenced)

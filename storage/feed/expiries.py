@@ -20,7 +20,7 @@ from ..segment.key import Kind
 from ..segment.registry import registry
 from ..table.encoding import Encoding
 from ..table.header import NEVER, Headers
-from ..table.tablefiles import file_source
+from ..table.run import file_source
 
 _LEAVES = 2048
 # The times of a file that are remembered at once.

@@ -52,22 +52,21 @@ class FeedPlan:
     @property
     def stored_bytes(self) -> int:
         """The stored bytes of the entries that a read examines."""
-        return self._examined.stored_bytes
+        return sum(plan.stored_bytes for plan in self._examined())
 
     @property
     def stored_rows(self) -> int:
         """How many entries a read examines."""
-        return self._examined.stored_rows
+        return sum(plan.stored_rows for plan in self._examined())
 
-    @property
-    def _examined(self) -> ReadPlan:
-        """The table over only the segments whose entries a read examines."""
-        segments = [segment for step in self.steps for segment in step.segments]
+    def _examined(self) -> Iterator[ReadPlan]:
+        """Yield the table over only the segments whose entries a read examines, in parts."""
+        written = tuple(segment for step in self.steps for segment in step.segments)
+        yield replace(self.before, segments=written)
         if any(step.is_based for step in self.steps):
-            segments += self.before.segments
+            yield self.before
         elif self.shape.follows_expiry:
-            segments += self.expiring
-        return replace(self.before, segments=tuple(segments))
+            yield replace(self.before, segments=self.expiring)
 
     def partitions(self, count: int) -> tuple[tuple[range, ...], ...]:
         """Return the vnodes of each of ``count`` parallel units (at most one per vnode)."""

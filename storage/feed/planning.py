@@ -96,7 +96,7 @@ def _plan(
     if follows_expiry and request.times is not None:
         before = replace(before, time=request.times[0])
         encoding = encoding_of(definition, before.vnode_count)
-        expiring = expiries.expiring(encoding, before.segments, *request.times)
+        expiring = expiries.expiring(encoding, expiring, *request.times)
         if not expiring and not any(step.segments or step.is_based for step in steps):
             steps = ()
     is_net = _is_net(request.deduplication)

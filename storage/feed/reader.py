@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -114,9 +113,13 @@ class FeedReader:
     def _only_grows(self) -> bool:
         """Whether no key is written twice: the table is append-only and no row expires."""
         table_id = self._encoding.table_id
-        segments = chain(self._before.segments, *(step.segments for step in self._steps))
-        return self._encoding.definition.properties.append_only and not any(
-            segment.record.expiring(table_id) for segment in segments
+        return self._encoding.definition.properties.append_only and not (
+            self._before.may_expire
+            or any(
+                segment.record.expiring(table_id)
+                for step in self._steps
+                for segment in step.segments
+            )
         )
 
     def _inserts(self, bounds: Bounds) -> Iterator[pa.RecordBatch]:
@@ -174,7 +177,7 @@ class FeedReader:
             history.append((number, newest([own, deletes]) if len(deletes) else own))
         return History.of(before, history)
 
-    def _table_over(self, segments: tuple[SequencedSegment, ...]) -> StorageTable:
+    def _table_over(self, segments: Sequence[SequencedSegment]) -> StorageTable:
         return replace(self._before, segments=segments).open(self._environment)
 
     def _rows_before(self, written: Sequence[Sequence[Block]], bounds: Bounds) -> Block:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
@@ -16,7 +17,9 @@ from ..codec.ragged import Bytes, first_of_equal
 from ..environment import Environment
 from ..errors import CorruptionError
 from ..log.entry import Entry
+from ..log.segment_record import TableStatistics
 from ..log.sequenced_segment import SequencedSegment, sequence_segments
+from ..log.table_segments import select
 from ..segment import longkey
 from ..segment.block import Block
 from ..segment.key import LEAST_PREFIX_BYTES
@@ -43,7 +46,7 @@ class FeedStep:
     time: int
     segments: tuple[SequencedSegment, ...]
     is_based: bool
-    basis: tuple[SequencedSegment, ...] | None = None
+    basis: Sequence[SequencedSegment] | None = None
 
 
 def steps_of(entries: Iterable[Entry], table_id: int) -> Iterator[FeedStep]:
@@ -71,23 +74,14 @@ class EntrySource:
         self._table_id = table_id
         self._verify = verify
 
-    def read(self, segments: Iterable[SequencedSegment], bounds: Bounds) -> list[Block]:
+    def read(self, segments: Sequence[SequencedSegment], bounds: Bounds) -> list[Block]:
         """Return the entries of each segment within bounds, in key order; empty ones are left out.
 
         CorruptionError, naming the file, for damage.
         """
-        overlapping = (segment for segment in segments if self._overlaps(segment, bounds))
+        overlapping = select(segments, self._table_id, partial(_overlaps, bounds))
         blocks = (self._read(segment, bounds) for segment in overlapping)
         return [block for block in blocks if len(block)]
-
-    def _overlaps(self, segment: SequencedSegment, bounds: Bounds) -> bool:
-        low, high = bounds
-        return any(
-            table.table_id == self._table_id
-            and table.last_key >= low
-            and (high is None or table.first_key < high)
-            for table in segment.record.tables
-        )
 
     def _read(self, segment: SequencedSegment, bounds: Bounds) -> Block:
         file = registry.open(self._environment, segment.record, self._verify)
@@ -101,6 +95,13 @@ class EntrySource:
         except (ValueError, IndexError) as error:
             raise CorruptionError(f"{file.path}: {error}") from error
         return entries if entry_bounds == bounds else entries.between(*bounds)
+
+
+def _overlaps(bounds: Bounds, statistics: TableStatistics) -> bool:
+    low, high = bounds
+    last = statistics.last_key
+    # What follows the last key may have been cut off.
+    return last >= low[: len(last)] and (high is None or statistics.first_key < high)
 
 
 def joined(blocks: Sequence[Block]) -> Block:

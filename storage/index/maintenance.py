@@ -29,6 +29,7 @@ from ..log.segment_record import SegmentRecord
 from ..log.sequenced_segment import SequencedSegment, sequence_segments
 from ..log.state import StoreState
 from ..log.table_definition import TableDefinition
+from ..log.table_segments import DividedSegments, after_newer
 from ..paths import segment_path
 from ..segment import longkey
 from ..segment.block import Block
@@ -39,9 +40,10 @@ from ..segment.writer import SegmentWriter
 from ..table.appendonly import possible_duplicates
 from ..table.encoding import Encoding, encoding_of
 from ..table.header import Headers
+from ..table.rangetest import RangeTest
 from ..table.resolve import Resolver, keep_all
+from ..table.run import span_of
 from ..table.storagetable import StorageTable
-from ..table.tablefiles import span_of
 from .layout import IndexLayout, IndexLayouts, joined_rows
 
 # Only a few pages are read of most files: see `appendonly`.
@@ -164,7 +166,7 @@ class IndexMaintenance:
             return
         before = self._table(encoding, stored)
         added = sequence_segments(self._proposal.segments, state.epoch + 1, table_id)
-        after = self._table(encoding, (*added, *stored))
+        after = self._table(encoding, after_newer(added, stored))
         for block in self._table(encoding, added).entries():
             keys = block.key_bytes()
             old = _stored_entries(before, keys)
@@ -180,9 +182,12 @@ class IndexMaintenance:
         keys: Bytes,
     ) -> list[Block]:
         """Return the entries that a table's files have under the keys that the commit writes."""
-        table = self._table(encoding, stored)
         if len(keys) > _MOST_RECENT_KEYS or longkey.has_long(keys):
-            return _stored_entries(table, keys)
+            return _stored_entries(self._table(encoding, stored), keys)
+        if isinstance(stored, DividedSegments):
+            test = RangeTest.of_keys(keys, encoding.prefix, stored.shards)
+            stored = stored.select(test, test.shards)
+        table = self._table(encoding, stored)
         marks = KeyMarks.of(key_hashes(keys))
         recent_keys = self._layouts.recent_keys.take(encoding.table_id)
         try:
@@ -238,14 +243,14 @@ class IndexMaintenance:
         state: StoreState,
         layout: IndexLayout,
         segments: Sequence[SegmentRecord],
-        stored: tuple[SequencedSegment, ...] | None,
+        stored: Sequence[SequencedSegment] | None,
     ) -> None:
         """UniqueViolationError if two rows would have the values that an added entry has."""
         encoding = layout.encoding
         added = sequence_segments(segments, state.epoch + 1, encoding.table_id)
         if stored is None:
             stored = state.segments_of(encoding.table_id)
-        after = self._table(encoding, (*added, *stored))
+        after = self._table(encoding, after_newer(added, stored))
         for prefixes in _prefixes(layout, self._table(encoding, added).entries()):
             counts = np.full(prefixes.num_rows, 2, np.int64)
             owners, _ = after.first_per_prefix(prefixes, counts, encoding.key_names[:1])

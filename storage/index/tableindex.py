@@ -44,7 +44,7 @@ class IndexSource:
 
     index: IndexDefinition
     definition: TableDefinition
-    segments: tuple[SequencedSegment, ...]
+    segments: Sequence[SequencedSegment]
 
     @classmethod
     def all_of(cls, state: StoreState, table: TableDefinition) -> tuple[IndexSource, ...]:

@@ -142,7 +142,10 @@ class LiveSegments(Mapping[str, SequencedSegment]):
     @property
     def has_files(self) -> bool:
         """Whether some segments are in files, not in memory for good."""
-        return any(manifest.file is not None for manifest in self._all())
+        # Without a checkpoint that names some there are none.
+        return self.checkpoint_epoch > 0 and any(
+            manifest.file is not None for manifest in self._all()
+        )
 
     def count_of(self, table_id: int) -> int:
         """Return the number of segments with rows of a table, visible or not."""

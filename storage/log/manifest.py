@@ -23,9 +23,7 @@ import xxhash
 
 from .frame import seal
 from .sequenced_segment import KEY_OF, SegmentKey, SequencedSegment
-
-# What a manifest counts as small, in bytes. On disk; a greater number would be as right.
-SMALL = 2_516_582
+from .table_summary import SMALL, TableSummary
 
 Shard: TypeAlias = int | None
 """The number of a shard; None for the segments with rows of several."""
@@ -51,6 +49,13 @@ class ManifestContent:
                 tables.setdefault(table_id, []).append(segment)
         return {table_id: tuple(segments) for table_id, segments in tables.items()}
 
+    def summaries(self) -> dict[int, TableSummary]:
+        """Return what checkpoints say of each table, by its id."""
+        return {
+            table_id: TableSummary.of(table_id, segments)
+            for table_id, segments in self.by_table.items()
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class ManifestFile:
@@ -58,12 +63,26 @@ class ManifestFile:
 
     ``name`` is a hash of its content, ``size`` in bytes. ``tables`` counts the segments with rows
     of each table, by its id; ``small`` those of them that have at most `SMALL` bytes.
+    ``summaries``: of the tables, by their ids; a plan has only that of its own table.
     """
 
     name: str
     size: int
     tables: Mapping[int, int]
     small: Mapping[int, int]
+    summaries: Mapping[int, TableSummary]
+
+    @classmethod
+    def of(cls, name: str, size: int, summaries: Mapping[int, TableSummary]) -> ManifestFile:
+        """Return a file whose segments have these summaries."""
+        tables = {table_id: summary.count for table_id, summary in summaries.items()}
+        small = {table_id: summary.small for table_id, summary in summaries.items()}
+        return cls(name, size, tables, small, summaries)
+
+    def of_table(self, table_id: int) -> ManifestFile:
+        """Return what is needed of it to read the rows of one table."""
+        summaries = {table_id: self.summaries[table_id]}
+        return ManifestFile(self.name, self.size, self.tables, {}, summaries)
 
 
 class ManifestReader(Protocol):
@@ -98,7 +117,7 @@ class Manifest:
 
     def in_file(self, name: str, size: int, reader: ManifestReader) -> Manifest:
         """Return the manifest as one whose content is in a file, of this name and size."""
-        file = ManifestFile(name, size, self.tables, self.small)
+        file = ManifestFile.of(name, size, self.content.summaries())
         return Manifest(self.shard, self.last, self.count, file, reader)
 
     @property
@@ -171,10 +190,7 @@ class Manifest:
             "shard": self.shard,
             "last": list(self.last),
             "count": self.count,
-            "tables": [
-                [table_id, count, self.file.small.get(table_id, 0)]
-                for table_id, count in sorted(self.file.tables.items())
-            ],
+            "tables": [summary.to_json() for _, summary in sorted(self.file.summaries.items())],
         }
 
 

@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ..environment import Environment, after_fork
+from ..environments import environment_of
 from ..errors import CorruptionError
 from ..paths import ARCHIVE, manifest_path
 from .entry import malformed_error
@@ -34,9 +35,14 @@ from .manifest import (
     name_of,
     segments_from_json,
 )
+from .table_summary import TableSummary
 
 # Segments whose records are in memory, undecoded, at most: some 100 MB.
 _CACHED_SEGMENTS = 1 << 16
+
+
+class MissingManifestError(CorruptionError):
+    """The file of a manifest is missing."""
 
 
 class ManifestCache:
@@ -114,7 +120,7 @@ class ManifestFiles:
         assert manifest.file is not None
         location = self._location(manifest)
         if data is None:
-            raise CorruptionError(
+            raise MissingManifestError(
                 f"{location}: this file is missing, although a checkpoint of the log names it: "
                 "restore it from a backup; if a vacuum came after the read of an older epoch "
                 "began, read again"
@@ -136,13 +142,16 @@ class ManifestFiles:
     def _location(self, manifest: Manifest) -> str:
         return self._environment.location(_path(manifest))
 
+    def __reduce__(self) -> tuple[Callable[[str, int], ManifestFiles], tuple[str, int]]:
+        """Pickle by the path of the store: the copy reads the files in its own process."""
+        return _files_at, (self._environment.location(""), self._shards)
+
     def from_json(self, value: Mapping[str, Any]) -> Manifest:
         """Return the manifest of which a checkpoint says this. ValueError, TypeError, KeyError."""
         epoch, rank, name = value["last"]
-        tables = {table_id: count for table_id, count, _ in value["tables"]}
-        small = {table_id: count for table_id, _, count in value["tables"] if count}
-        counts = (*tables, *tables.values(), *small.values())
-        numbers = (epoch, rank, value["count"], value["size"], *counts)
+        tables = [TableSummary.from_json(table, self._shards) for table in value["tables"]]
+        summaries = {table.statistics.table_id: table for table in tables}
+        numbers = (epoch, rank, value["count"], value["size"])
         texts = (name, value["name"])
         shard = value["shard"]
         if any(type(number) is not int or number < 0 for number in numbers):
@@ -151,7 +160,9 @@ class ManifestFiles:
             raise ValueError(f"names of the manifest {value['name']!r:.100}")
         if shard is not None and (type(shard) is not int or not 0 <= shard < self._shards):
             raise ValueError(f"the shard {shard!r:.100}")
-        file = ManifestFile(value["name"], value["size"], tables, small)
+        if len(summaries) < len(tables):
+            raise ValueError(f"tables of the manifest {value['name']!r:.100}")
+        file = ManifestFile.of(value["name"], value["size"], summaries)
         return Manifest(shard, (epoch, rank, name), value["count"], file, self)
 
     def put(self, manifests: Manifests, named: Collection[str]) -> PutManifests:
@@ -207,6 +218,10 @@ class PutManifests:
         for name, size in zip(names, sizes, strict=True):
             if size is None:
                 self.add(name, self._data[name])
+
+
+def _files_at(path: str, shards: int) -> ManifestFiles:
+    return ManifestFiles(environment_of(path), shards, shared_manifests)
 
 
 def _path(manifest: Manifest) -> str:

@@ -128,11 +128,15 @@ def check_record(record: SegmentRecord) -> None:
     if len({table.table_id for table in record.tables}) < len(record.tables):
         raise ValueError(f"segment {record.name} has statistics of a table twice")
     for table in record.tables:
-        counts = (table.rows - 1, table.deletes, table.expiring, table.parts)
-        numbers = (*counts, *table.shard_bytes)
-        are_ordered = table.first_key <= table.last_key and table.least_key <= table.greatest_key
-        if min(numbers) < 0 or not are_ordered:
-            raise ValueError(f"statistics {table!r:.200}")
+        check_statistics(table)
+
+
+def check_statistics(table: TableStatistics) -> None:
+    """Raise ValueError for statistics that no rows have."""
+    numbers = (table.rows - 1, table.deletes, table.expiring, table.parts, *table.shard_bytes)
+    are_ordered = table.first_key <= table.last_key and table.least_key <= table.greatest_key
+    if min(numbers) < 0 or not are_ordered:
+        raise ValueError(f"statistics {table!r:.200}")
 
 
 def check_shards(record: SegmentRecord, shards: int) -> None:

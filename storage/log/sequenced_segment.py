@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from .entry import malformed_error
 from .frame import canonical, parse
-from .segment_record import SegmentRecord, check_record, check_shards
+from .segment_record import SegmentRecord, TableStatistics, check_record, check_shards
 from .typecheck import check_types
 
 SegmentKey: TypeAlias = tuple[int, int, str]
@@ -106,6 +106,13 @@ class SequencedSegment:
             self._record = self._decode(self.record_json)
         return self._record
 
+    def statistics_of(self, table_id: int) -> TableStatistics:
+        """Return the statistics of a table that has rows in it."""
+        for table in self.record.tables:
+            if table.table_id == table_id:
+                return table
+        raise AssertionError(f"segment {self.name} has no rows of table {table_id}")
+
     @property
     def record_json(self) -> bytes:
         """The canonical JSON of the record."""
@@ -135,8 +142,12 @@ class SequencedSegment:
     def __hash__(self) -> int:
         return hash((self.epoch, self.rank, self.name))
 
-    def __reduce__(self) -> tuple[type[SequencedSegment], tuple[SegmentRecord, int, int]]:
-        return SequencedSegment, (self.record, self.epoch, self.rank)
+    def __reduce__(self) -> tuple[Callable[..., SequencedSegment], tuple[object, ...]]:
+        if self._json is None or self._shards is None:
+            return SequencedSegment, (self.record, self.epoch, self.rank)
+        # What was not decoded need not be.
+        values = (self._json, self.epoch, self.rank, self.name, self._shards)
+        return SequencedSegment.from_json, (*values, self._shard, self._tables)
 
     def __repr__(self) -> str:
         return f"SequencedSegment({self.name!r}, epoch={self.epoch}, rank={self.rank})"

@@ -28,6 +28,7 @@ from .names import RESERVED_PREFIX, lower_name
 from .segment_record import check_shards
 from .sequenced_segment import SequencedSegment, shard_of
 from .table_definition import TableDefinition
+from .table_segments import DividedSegments, statistics_in
 from .view import CatalogView, ViewDefinition, ViewProgress
 
 
@@ -215,11 +216,18 @@ class StoreState:
     def _names(self, table_ids: Iterable[int]) -> tuple[str, ...]:
         return tuple(sorted(map(self.name_of, table_ids)))
 
-    def segments_of(self, table_id: int) -> tuple[SequencedSegment, ...]:
-        """Return the segments with visible rows of a table, the greatest sequence number first."""
+    def segments_of(self, table_id: int) -> Sequence[SequencedSegment]:
+        """Return the segments with visible rows of a table, the greatest sequence number first.
+
+        Many, in a store with many, are `DividedSegments`.
+        """
         table = self.tables.get(table_id)
         if table is None:
             return ()
+        shards = self.settings.shards
+        divided = DividedSegments.of(self.segments, table_id, table.base_epoch, shards)
+        if divided is not None:
+            return divided
         segments = self.segments.of_table(table_id)
         # All before are older, and invisible.
         first = bisect_left(segments, table.base_epoch, key=lambda segment: segment.epoch)
@@ -231,7 +239,8 @@ class StoreState:
 
     def expiring_rows(self, table_id: int) -> int:
         """Return an upper bound of the rows of a table that expire: some may have been replaced."""
-        return sum(segment.record.expiring(table_id) for segment in self.segments_of(table_id))
+        statistics = statistics_in(self.segments_of(table_id), table_id)
+        return sum(table.expiring for table in statistics)
 
 
 def fold(state: StoreState, entries: Sequence[Entry]) -> StoreState:

@@ -36,8 +36,8 @@ from ..table.encoding import Encoding, encoding_of
 from ..table.header import Headers, delete_value
 from ..table.merge import merge
 from ..table.resolve import keep_all
+from ..table.run import file_source
 from ..table.scan import Bounds
-from ..table.tablefiles import file_source
 from .layout import (
     Cell,
     Component,

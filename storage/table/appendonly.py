@@ -21,6 +21,7 @@ from ..log.proposal import Proposal
 from ..log.sequenced_segment import SequencedSegment
 from ..log.state import StoreState
 from ..log.table_definition import TableDefinition
+from ..log.table_segments import added_since, after_newer
 from ..segment import longkey
 from ..segment.block import Block
 from ..segment.key import Kind
@@ -98,16 +99,14 @@ class AppendCheck:
         added = [
             SequencedSegment(record, state.epoch + 1, rank) for rank, record in enumerate(records)
         ]
-        committed = [
-            segment
-            for segment in state.segments_of(table_id)
-            if self._checked is None or not self._checked.segments.holds(segment)
-        ]
+        committed = state.segments_of(table_id)
+        if self._checked is not None:
+            committed = added_since(self._checked.segments, committed)
         # What the tasks wrote does not change from one attempt to the next.
         unchecked = added if self._checked is None else []
         encoding = encoding_of(definition, state.settings.vnode_count)
         for rank, segment in enumerate(added):
-            older = self._table(encoding, [*reversed(unchecked[:rank]), *committed])
+            older = self._table(encoding, after_newer(unchecked[:rank][::-1], committed))
             if older.is_empty:
                 continue
             for keys in self._table(encoding, [segment]).full_keys():

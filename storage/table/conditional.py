@@ -91,8 +91,15 @@ class ReadableTable(Protocol):
         columns: Sequence[Column],
         newest: Block | None,
         ranges: Sequence[Bounds] | None = None,
+        within: Sequence[Bounds] | None = None,
     ) -> Scan:
-        """Return the scan of some columns; ``ranges``: of these ascending ranges of full keys."""
+        """Return the scan of some columns; ``ranges``: of these ascending ranges of full keys.
+
+        ``within``: of bounds that are within these ranges.
+        """
+
+    def portions(self, groups: Sequence[range]) -> Iterator[Sequence[range]]:
+        """Yield ranges of vnodes as parts: of each all files are open at once in a scan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,17 +185,20 @@ def read_in_order(
         columns = _with_columns_of(encoding, where, columns)
     key_columns = encoding.schema.key_columns
     columns = [*columns, *(column for column in key_columns if column not in columns)]
-    scan = table.scan_of(columns, reading.newest)
     matches = None if where is None else _matches(table, where, reading)
     if where is not None and matches is not None:
         matching = list(_read_matches(table, matches.within(reading.groups), columns))
+        scan = table.scan_of(columns, reading.newest, within=())
         return matching_rows(scan.in_order(matching, descending=descending), where, names)
     pruned = None if where is None else _pruned(table, where, reading)
     if pruned is not None:
         ranges = enclosing_ranges(table.encoding, pruned)
+        scan = table.scan_of(columns, reading.newest, within=ranges)
     else:
-        cut = reading.groups if scan.sorts_in_memory else single_vnodes(reading.groups)
-        ranges = ranges_in(encoding, cut, reading.keys)
+        ranges = ranges_in(encoding, reading.groups, reading.keys)
+        scan = table.scan_of(columns, reading.newest, within=ranges)
+        if not scan.sorts_in_memory:
+            ranges = ranges_in(encoding, single_vnodes(reading.groups), reading.keys)
     batches = scan.sorted_batches(ranges, descending=descending)
     if where is not None:
         return matching_rows(batches, where, names)
@@ -248,8 +258,9 @@ def _ranges_to_seek(
 
 def read_range(table: ReadableTable, reading: Reading) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a range of keys, one range of vnodes after another."""
-    ranges = ranges_in(table.encoding, reading.groups, reading.keys)
-    return table.scan_of(reading.columns, reading.newest).batches(ranges)
+    for groups in table.portions(reading.groups):
+        ranges = ranges_in(table.encoding, groups, reading.keys)
+        yield from table.scan_of(reading.columns, reading.newest, within=ranges).batches(ranges)
 
 
 def read_ranges(

@@ -20,7 +20,7 @@ from ..codec.ragged import Bytes, Positions, lengths_of
 from ..segment.block import Block
 from ..segment.keyfilter import KeyMarks, key_hashes
 from ..segment.segment import SegmentFile
-from .tablefiles import Span
+from .run import Span
 
 # So few keys are looked up in less time than it takes to hash them for filters, and so few of one
 # file in less time than it takes to filter them.

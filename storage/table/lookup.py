@@ -20,6 +20,7 @@ from ..errors import CorruptionError
 from ..paths import SEGMENTS
 from ..segment import longkey
 from ..segment.block import Block
+from ..segment.search import KeyRanges
 from ..segment.segment import LOOKUP_ERRORS
 from .encoding import Encoding
 from .keysearch import all_entries, newest_entries
@@ -169,7 +170,8 @@ class Lookup:
         """Return all entries of the rows under some full keys, file by file, the newest first."""
         resolver = self._encoding.resolver(keep_all, lambda: 0)
         distinct_keys = full_keys.take(pa.array(first_of_equal(full_keys)))
-        return PrefixReader(self._files.with_spans, resolver).entries(distinct_keys)
+        files = self._files.of_ranges(KeyRanges.of_prefixes(distinct_keys))
+        return PrefixReader(files, resolver).entries(distinct_keys)
 
     def damaged_row_error(self, error: Exception) -> CorruptionError:
         """Return the error for a row whose bytes cannot be decoded."""
@@ -180,7 +182,7 @@ class Lookup:
 
     def _fail_lookup(self, full_key: bytes, error: Exception) -> NoReturn:
         """Raise CorruptionError for the file in which a lookup failed."""
-        files = self._files.opened
+        files = self._files.holding(full_key)
         self._files.close()
         stored_key = longkey.group_key(full_key) if longkey.is_long(full_key) else full_key
         for file in files:

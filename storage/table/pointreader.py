@@ -13,7 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from ..codec.ragged import Bytes
 from ..segment import longkey
+from ..segment.search import KeyRanges
 from .document.point import ManyPartsError
 from .encoding import Encoding
 from .expiry import first_absence
@@ -96,13 +98,13 @@ class PointReader:
         return entries
 
     def _long_prefix_entries(self, full_prefix: bytes) -> list[tuple[bytes, bytes]]:
-        _, rows = self._prefix_reader.prefix_scan(pa.array([full_prefix], pa.large_binary()))
+        prefixes = pa.array([full_prefix], pa.large_binary())
+        _, rows = self._prefix_reader(prefixes).prefix_scan(prefixes)
         return list(zip(rows.key_bytes().to_pylist(), rows.value_bytes().to_pylist(), strict=True))
 
-    @property
-    def _prefix_reader(self) -> PrefixReader:
+    def _prefix_reader(self, prefixes: Bytes) -> PrefixReader:
         resolver = self._encoding.resolver(keep_visible(self._time), self._time)
-        return PrefixReader(self._files.with_spans, resolver)
+        return PrefixReader(self._files.of_ranges(KeyRanges.of_prefixes(prefixes)), resolver)
 
     def seconds_left(self, key: Sequence[Any], path: Sequence[Any]) -> float | None:
         """Return after how many seconds a row, or what is at a path in it, is gone.
@@ -112,7 +114,7 @@ class PointReader:
         """
         find = self._encoding.finder(path) if path else None
         full_keys = pa.array([self._encoding.encode_key(key)], pa.large_binary())
-        blocks = self._prefix_reader.entries(full_keys)
+        blocks = self._prefix_reader(full_keys).entries(full_keys)
 
         def is_there(time: int) -> bool:
             resolver = self._encoding.resolver(keep_visible(lambda: time), lambda: time)

@@ -39,7 +39,7 @@ from ..segment.key import LEAST_PREFIX_BYTES
 from ..segment.search import KeyRanges, RangeMatches
 from ..segment.segment import SegmentFile
 from .resolve import Resolver
-from .tablefiles import Span
+from .run import Span
 
 Flags = NDArray[np.bool_]
 

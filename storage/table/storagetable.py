@@ -9,7 +9,7 @@ The split of state table, mem table and storage table is RisingWave's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
@@ -20,8 +20,10 @@ from numpy.typing import NDArray
 
 from ..codec.ragged import Bytes, Positions
 from ..environment import Environment
+from ..log.segment_record import TableStatistics
 from ..log.sequenced_segment import SequencedSegment
 from ..log.table_definition import TableDefinition
+from ..log.table_segments import statistics_in
 from ..predicate.predicate import Predicate
 from ..schema.schema import EVERY_KEY, Column, KeyRange
 from ..segment.block import Block
@@ -29,6 +31,7 @@ from ..segment.search import KeyRanges
 from . import conditional
 from .columnnames import readable_columns, visible_names
 from .conditional import Reading
+from .dividedfiles import files_of
 from .encoding import Encoding
 from .first_rows import seek_first_rows
 from .header import EXPIRY
@@ -45,7 +48,6 @@ from .record import Row
 from .resolve import Keep, Resolver, keep_all, keep_visible
 from .scan import Bounds, Limits, Piece, Scan, Source, joined_ranges
 from .secondary import IndexMatches, SecondaryIndex, TableIndexes
-from .tablefiles import TableFiles
 
 _LEAVES_OF_KEYS = 512
 # Ranges that are searched at once, and about the most rows that are then in memory.
@@ -74,7 +76,7 @@ class StorageTable:
         self.indexes = TableIndexes(encoding, indexes)
         self._environment = environment
         self._time = time
-        self._files = TableFiles(environment, segments, encoding, verify, epoch)
+        self._files = files_of(environment, segments, encoding, verify, epoch)
         self._lookup = Lookup(environment, encoding, self._files)
         self._points = PointReader(encoding, self._files, self._lookup, time)
         self._point_get = point_get(encoding, self._files, self._points.get)
@@ -114,13 +116,10 @@ class StorageTable:
     @cached_property
     def _may_divide(self) -> bool:
         """Whether a file may hold a row in several entries."""
-        table_id = self.encoding.table_id
-        return self.encoding.has_parts and any(
-            self.encoding.may_divide(statistics)
-            for segment in self._files.segments
-            for statistics in segment.record.tables
-            if statistics.table_id == table_id
-        )
+        return self.encoding.has_parts and any(map(self.encoding.may_divide, self._statistics()))
+
+    def _statistics(self) -> Iterable[TableStatistics]:
+        return statistics_in(self._files.segments, self.encoding.table_id)
 
     @property
     def is_empty(self) -> bool:
@@ -198,7 +197,8 @@ class StorageTable:
         each row; rows of one prefix come in key order. SchemaMismatchError for other columns.
         """
         read_columns = self.columns(columns)
-        indices, rows = self._prefix_reader.prefix_scan(self.encoding.encode_prefixes(prefixes))
+        full_prefixes = self.encoding.encode_prefixes(prefixes)
+        indices, rows = self._prefix_reader(full_prefixes).prefix_scan(full_prefixes)
         return indices, self._decode(Piece((rows,), None), read_columns)
 
     def first_per_prefix(
@@ -210,7 +210,8 @@ class StorageTable:
         """
         read_columns = self.columns(columns)
         full_prefixes = self.encoding.encode_prefixes(prefixes)
-        indices, rows = self._prefix_reader.first_per_prefix(full_prefixes, counts)
+        reader = self._prefix_reader(full_prefixes)
+        indices, rows = reader.first_per_prefix(full_prefixes, counts)
         return indices, self._decode(Piece((rows,), None), read_columns)
 
     def rows_from(
@@ -227,7 +228,8 @@ class StorageTable:
         they come start by start, in key order.
         """
         read_columns = self.columns(columns)
-        indices, rows = self._prefix_reader.rows_from(*self._bounds(starts, group), counts)
+        full_starts, groups = self._bounds(starts, group)
+        indices, rows = self._prefix_reader(groups).rows_from(full_starts, groups, counts)
         return indices, self._decode(Piece((rows,), None), read_columns)
 
     def rows_before(
@@ -243,7 +245,8 @@ class StorageTable:
         any lesser end.
         """
         read_columns = self.columns(columns)
-        indices, rows = self._prefix_reader.rows_before(*self._bounds(ends, group), counts)
+        full_ends, groups = self._bounds(ends, group)
+        indices, rows = self._prefix_reader(groups).rows_before(full_ends, groups, counts)
         return indices, self._decode(Piece((rows,), None), read_columns)
 
     def _bounds(self, bounds: pa.RecordBatch, group: int) -> tuple[Bytes, Bytes]:
@@ -254,9 +257,11 @@ class StorageTable:
             self.encoding.encode_prefixes(bounds.select(names)),
         )
 
-    @property
-    def _prefix_reader(self) -> PrefixReader:
-        return PrefixReader(self._files.with_spans, self._resolver)
+    def _prefix_reader(self, prefixes: Bytes) -> PrefixReader:
+        return self._reader_in(KeyRanges.of_prefixes(prefixes))
+
+    def _reader_in(self, ranges: KeyRanges) -> PrefixReader:
+        return PrefixReader(self._files.of_ranges(ranges), self._resolver)
 
     def find(
         self, full_keys: Bytes, columns: Sequence[str] | None = None, newest: Block | None = None
@@ -334,11 +339,12 @@ class StorageTable:
             yield from self.scan(columns, vnodes=vnodes)
             return
         read_columns = self.columns(columns)
-        reader = self._prefix_reader
         step = max(min(_ROWS_AT_ONCE * vnode_count // rows, _RANGES_AT_ONCE // len(lows)), 1)
         for start in range(0, len(numbers), step):
             part = numbers[start : start + step]
-            block = reader.range_scan(*self.encoding.encode_ranges(lows, highs, part), most)
+            full_lows, full_highs = self.encoding.encode_ranges(lows, highs, part)
+            reader = self._reader_in(KeyRanges(full_lows, full_highs))
+            block = reader.range_scan(full_lows, full_highs, most)
             if len(block):
                 yield self._decode(Piece((block,), None), read_columns)
 
@@ -393,7 +399,7 @@ class StorageTable:
             pa.array(highs, pa.large_binary()),
             np.ones(len(ranges), np.bool_),
         )
-        reader = self._prefix_reader
+        reader = self._reader_in(key_ranges)
         rows = seek_first_rows(
             self.encoding, reader, key_ranges, count, most, descending=descending
         )
@@ -418,7 +424,7 @@ class StorageTable:
     def full_keys(self) -> Iterator[Bytes]:
         """Yield the full keys of all entries, of older versions and deletes too, file by file."""
         bounds = self.encoding.vnode_bounds(range(self.encoding.vnode_count))
-        for run in self._files.runs:
+        for run in self._files.runs_of(self._every_range):
             for block in run.source(bounds, _LEAVES_OF_KEYS, False):
                 yield block.key_bytes()
 
@@ -428,7 +434,7 @@ class StorageTable:
         Neither may be a long key.
         """
         reached = np.zeros(len(lows), np.bool_)
-        for file in self._files.opened:
+        for file, _ in self._files.of_ranges(KeyRanges(lows, highs)):
             reached |= file.has_entries_between(lows, highs)
         return reached
 
@@ -439,10 +445,12 @@ class StorageTable:
         if where is not None:
             names = where.columns or self.encoding.key_names[:1]
             return sum(batch.num_rows for batch in self.scan(names, vnodes=vnodes, where=where))
-        scan = self.scan_of((), None)
+        portions = self._files.portions(self._groups(vnodes))
         return sum(
             len(block)
-            for bounds in ranges_in(self.encoding, self._groups(vnodes), EVERY_KEY)
+            for ranges in (ranges_in(self.encoding, groups, EVERY_KEY) for groups in portions)
+            for scan in [self.scan_of((), None, within=ranges)]
+            for bounds in ranges
             for window in scan.windows(bounds, in_order=False)
             for block in window.blocks
         )
@@ -489,38 +497,54 @@ class StorageTable:
         columns: Sequence[Column],
         newest: Block | None,
         ranges: Sequence[Bounds] | None = None,
+        within: Sequence[Bounds] | None = None,
     ) -> Scan:
         """Return the scan of some columns; entries in ``newest`` hide the table's own.
 
         ``ranges``: the scan is of these ascending ranges of full keys, whatever its bounds.
+        ``within``: its bounds are within these ranges, of all keys by default.
         """
-        runs = self._files.runs if ranges is None else self._files.runs_of(ranges)
+        if ranges is not None:
+            within = ranges
+        runs = self._files.runs_of(self._every_range if within is None else within)
         sources = [run.source if ranges is None else run.source_of(ranges) for run in runs]
-        groups = None
+        disjoint = None
         if newest is not None:
             own: Source = partial(_block_source, newest)
             sources.insert(0, own if ranges is None else joined_ranges(own, ranges))
         elif not self._may_divide:
-            groups = disjoint_groups([run.key_span for run in runs], [run.span for run in runs])
+            disjoint = disjoint_groups([run.key_span for run in runs], [run.span for run in runs])
         return Scan(
             sources=sources,
             decode=partial(self._decode, columns=columns),
             keys_of=self.encoding.primary_keys,
             most=self._most(newest),
             resolver=self._resolver_of(keep_visible(self._time), self._time, columns or None),
-            groups=groups,
+            groups=disjoint,
         )
+
+    def portions(self, groups: Sequence[range]) -> Iterator[Sequence[range]]:
+        """Yield ranges of vnodes as parts: of each all files are open at once in a scan."""
+        return self._files.portions(groups)
+
+    @property
+    def _every_range(self) -> list[Bounds]:
+        return [self.encoding.vnode_bounds(range(self.encoding.vnode_count))]
 
     def _most(self, newest: Block | None) -> Limits:
         """Return the most rows that a scan may yield and their stored bytes."""
-        table_id = self.encoding.table_id
-        records = [segment.record for segment in self._files.segments]
-        rows = sum(record.rows(table_id) for record in records)
-        size = sum(record.stored_bytes(table_id) for record in records)
+        stored = self._stored
         if newest is None:
-            return Limits(rows, size)
+            return stored
         newest_size = int(newest.key_lengths.sum() + newest.value_lengths.sum())
-        return Limits(rows + len(newest), size + newest_size)
+        return Limits(stored.rows + len(newest), stored.size + newest_size)
+
+    @cached_property
+    def _stored(self) -> Limits:
+        """The number of the stored entries, and their bytes."""
+        statistics = list(self._statistics())
+        rows = sum(table.rows for table in statistics)
+        return Limits(rows, sum(sum(table.shard_bytes) for table in statistics))
 
     def _groups(self, vnodes: Sequence[range] | None) -> Sequence[range]:
         if vnodes is None:

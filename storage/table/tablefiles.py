@@ -1,11 +1,9 @@
 """The files of a table at one epoch: opened at their first use, as sorted runs, and by key.
 
-Files of one place are the output of one merge: they hold different keys and make one run, which is
-read file after file.
-
-Promises: runs come in the order of their files' places; a lookup reads no file without rows in the
-key's shard.
-Does not know: which version of a key is visible.
+Promises: what is asked of files comes from the newest first; a lookup reads no file without rows in
+the key's shard, a read of some vnodes none without rows in their shards.
+Does not know: which version of a key is visible; files whose names are read when needed
+(dividedfiles.py).
 """
 
 from __future__ import annotations
@@ -14,31 +12,28 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import compress, groupby, pairwise
-from operator import itemgetter
+from itertools import compress
 from typing import TypeAlias, TypeVar
 
 import numpy as np
-import pyarrow as pa
 
 from relstate.vnode import shards_of
 
 from ..codec.ragged import Bytes
 from ..environment import Environment
-from ..errors import CorruptionError, SegmentMissingError
+from ..errors import SegmentMissingError
 from ..log.log import missing_segment_error
-from ..log.segment_record import TableStatistics
 from ..log.sequenced_segment import SequencedSegment
-from ..segment import longkey
-from ..segment.block import Block, join_small
-from ..segment.key import LEAST_PREFIX_BYTES, successor
+from ..segment.key import successor
 from ..segment.registry import registry
 from ..segment.search import KeyRanges
 from ..segment.segment import SegmentFile
 from .coldfiles import ColdFile, cold_files
 from .encoding import Encoding
-from .keyspan import KeySpan, PrimaryKeyRanges
-from .scan import Bounds, Source, joined_ranges
+from .keyspan import KeySpan
+from .rangetest import RangeTest
+from .run import Run, Span, sorted_runs, span_of
+from .scan import Bounds
 
 Getter: TypeAlias = Callable[[bytes], bytes | None]
 PrefixGetter: TypeAlias = Callable[[bytes], list[tuple[bytes, bytes]]]
@@ -47,113 +42,8 @@ KeyGetters: TypeAlias = tuple[Sequence[bytes], Sequence[tuple[Getter, ...]]]
 """(bounds, lookups): the lookups of the files that may hold a primary key, the newest first.
 
 They are those at the index ``bisect_right(bounds, primary_key)``."""
-Span: TypeAlias = tuple[bytes, bytes]
-"""The first and the last full key of a table in a file."""
-
 # Of more files than these a lookup asks all, as it would take long to know which have which keys.
 _MOST_SPANS = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Files with rows of a table, none of which overlaps another, in the order of their keys.
-
-    ``key_span``: that of the primary keys. ``explain``: returns a better error of a file that turns
-    out to be missing while it arrives.
-    """
-
-    files: tuple[tuple[SegmentFile, Span], ...]
-    key_span: KeySpan
-    explain: Callable[[SegmentMissingError], SegmentMissingError] | None = None
-
-    @property
-    def span(self) -> Span:
-        """The first and the last full key."""
-        return self.files[0][1][0], self.files[-1][1][1]
-
-    def source(self, bounds: Bounds, leaves: int, descending: bool) -> Iterator[Block]:
-        """Yield the entries within bounds; see `scan.Source`."""
-        blocks = self._blocks(bounds, leaves, descending)
-        return blocks if self.explain is None else _explained(blocks, self.explain)
-
-    def _blocks(self, bounds: Bounds, leaves: int, descending: bool) -> Iterator[Block]:
-        low, high = bounds
-        inside = [
-            file
-            for file, (first, last) in self.files
-            if last >= low[: len(last)] and (high is None or first < high)
-        ]
-        if len(inside) == 1:
-            return file_source(inside[0], bounds, leaves, descending)
-        if descending:
-            return (
-                block
-                for file in reversed(inside)
-                for block in file_source(file, bounds, leaves, descending)
-            )
-        return join_small(
-            block for file in inside for block in file_source(file, bounds, leaves, descending)
-        )
-
-    def source_of(self, ranges: Sequence[Bounds]) -> Source:
-        """Return a source of the entries in ascending ranges; it ignores its bounds.
-
-        All ranges of a file are searched at once.
-        """
-        lows, highs = _ends_of(ranges)
-        if longkey.has_long(lows) or longkey.has_long(highs):
-            return joined_ranges(self.source, ranges)
-
-        def read(_bounds: Bounds, leaves: int, descending: bool) -> Iterator[Block]:
-            assert not descending
-            blocks = join_small(
-                block
-                for file, span in self.files
-                for block in _rows_of(
-                    file, file.blocks_in_ranges(_within(ranges, lows, highs, span), leaves)
-                )
-            )
-            return blocks if self.explain is None else _explained(blocks, self.explain)
-
-        return read
-
-    def bytes_in(self, ranges: Sequence[Bounds]) -> int:
-        """Return about how many bytes of the files hold entries in some ascending ranges."""
-        lows, highs = _ends_of(ranges)
-        return sum(
-            file.bytes_in_ranges(_within(ranges, lows, highs, span)) for file, span in self.files
-        )
-
-
-def _explained(
-    blocks: Iterable[Block], explain: Callable[[SegmentMissingError], SegmentMissingError]
-) -> Iterator[Block]:
-    try:
-        yield from blocks
-    except SegmentMissingError as error:
-        raise explain(error) from None
-
-
-def _ends_of(ranges: Sequence[Bounds]) -> tuple[Bytes, Bytes]:
-    """Return the first keys of some ranges, and the first keys after them."""
-    lows, highs = zip(*ranges, strict=True)
-    return pa.array(lows, pa.large_binary()), pa.array(highs, pa.large_binary())
-
-
-def _within(ranges: Sequence[Bounds], lows: Bytes, highs: Bytes, span: Span) -> KeyRanges:
-    """Return those of some ascending ranges in which keys of a span can be."""
-    first, last = span
-    start = bisect_right(ranges, first, key=_high)
-    stop = bisect_right(ranges, last, start, key=itemgetter(0))
-    cut = start, stop - start
-    return KeyRanges(lows.slice(*cut), highs.slice(*cut), np.ones(stop - start, np.bool_))
-
-
-def _high(bounds: Bounds) -> bytes:
-    high = bounds[1]
-    # A range of a vnode ends where the next vnode begins.
-    assert high is not None
-    return high
 
 
 class TableFiles:
@@ -177,6 +67,7 @@ class TableFiles:
         self.segments = segments
         self._environment = environment
         self._encoding = encoding
+        self._table_id = encoding.table_id
         self._verify = verify
         self._epoch = epoch
         self._open_files: tuple[SegmentFile, ...] | None = None
@@ -237,15 +128,10 @@ class TableFiles:
         self._open_files = self.getters_by_vnode = self._prefix_getters = self._cold = None
         self._held = {}
 
-    @property
-    def runs(self) -> tuple[Run, ...]:
-        """The files as sorted runs, the newest first."""
-        return self._sorted_runs(self.segments, self.opened)
-
     def _sorted_runs(
         self, segments: Sequence[SequencedSegment], files: Sequence[SegmentFile]
     ) -> tuple[Run, ...]:
-        runs = sorted_runs(segments, files, self._encoding.table_id)
+        runs = sorted_runs(segments, files, self._table_id)
         if self._epoch is None or not self._environment.is_remote:
             return runs
         return tuple(replace(run, explain=self._explain) for run in runs)
@@ -260,8 +146,15 @@ class TableFiles:
 
         Others are not opened. ``ranges``: of full keys.
         """
-        keys = PrimaryKeyRanges.of(ranges, self._encoding.prefix.size)
-        return self._sorted_runs(*self._opened_if(keys.may_meet))
+        if not ranges or not self.segments:
+            return ()
+        statistics = [segment.statistics_of(self._table_id) for segment in self.segments]
+        test = RangeTest.of(ranges, self._encoding.prefix, len(statistics[0].shard_bytes))
+        return self._sorted_runs(*self._opened_if(map(test.passes, statistics)))
+
+    def portions(self, groups: Sequence[range]) -> Iterator[Sequence[range]]:
+        """Yield ranges of vnodes as parts, one after another: of each all runs are open at once."""
+        yield groups
 
     def of_keys(self, full_keys: Bytes) -> tuple[tuple[SegmentFile, Span], ...]:
         """Return what `with_spans` does of the files that may hold some keys; others stay closed.
@@ -270,35 +163,41 @@ class TableFiles:
         """
         if not len(full_keys):
             return ()
-        table_id = self._encoding.table_id
         span = KeySpan.of_keys(full_keys, self._encoding.prefix.size)
-        segments, files = self._opened_if(span.overlaps)
-        spans = (span_of(segment, table_id) for segment in segments)
-        return tuple(zip(files, spans, strict=True))
+        return self._with_spans(*self._opened_if(map(span.overlaps, self._key_spans)))
 
     @cached_property
     def _key_spans(self) -> list[KeySpan]:
         """The span of the primary keys of each segment."""
-        table_id = self._encoding.table_id
-        return [KeySpan.around([statistics_of(s, table_id)]) for s in self.segments]
+        return [KeySpan.around([s.statistics_of(self._table_id)]) for s in self.segments]
 
     def _opened_if(
-        self, is_needed: Callable[[KeySpan], bool]
+        self, is_needed: Iterable[bool]
     ) -> tuple[Sequence[SequencedSegment], Sequence[SegmentFile]]:
-        """Return the segments, and the open files, whose spans of primary keys pass a test."""
-        passes = [is_needed(span) for span in self._key_spans]
+        """Return those segments, and their open files, of which it is said that they are needed."""
+        passes = list(is_needed)
         files = self._undamaged
         if all(passes):
             return self.segments, self.opened if files is None else files
         segments = tuple(compress(self.segments, passes))
         return segments, self._open(segments) if files is None else [*compress(files, passes)]
 
-    @property
-    def with_spans(self) -> tuple[tuple[SegmentFile, Span], ...]:
-        """Each open file, the newest first, and the span of the table's keys in it."""
-        table_id = self._encoding.table_id
-        spans = (span_of(segment, table_id) for segment in self.segments)
-        return tuple(zip(self.opened, spans, strict=True))
+    def of_ranges(self, ranges: KeyRanges) -> tuple[tuple[SegmentFile, Span], ...]:
+        """Return the files that may hold keys in some ranges, and perhaps others, with spans.
+
+        The newest file comes first; the span is that of the table's keys in it.
+        """
+        return self._with_spans(self.segments, self.opened)
+
+    def _with_spans(
+        self, segments: Sequence[SequencedSegment], files: Sequence[SegmentFile]
+    ) -> tuple[tuple[SegmentFile, Span], ...]:
+        spans = (span_of(segment, self._table_id) for segment in segments)
+        return tuple(zip(files, spans, strict=True))
+
+    def holding(self, full_key: bytes) -> Sequence[SegmentFile]:
+        """Return the open files that may hold a key, and perhaps others, the newest first."""
+        return self.opened
 
     def getters(self, full_key: bytes) -> tuple[Getter, ...]:
         """Return the lookup functions of the files that may hold a key, the newest file first."""
@@ -343,61 +242,31 @@ class _ColdLookups:
         return cls(files, lookups_by_vnode(segments, getters, encoding))
 
 
-def sorted_runs(
-    segments: Sequence[SequencedSegment], files: Sequence[SegmentFile], table_id: int
-) -> tuple[Run, ...]:
-    """Return the runs of a table's segments, the newest first; ``files`` are theirs."""
-    table_runs: list[Run] = []
-    pairs = zip(segments, files, strict=True)
-    for _, siblings in groupby(pairs, lambda pair: (pair[0].epoch, pair[0].rank)):
-        members = [(file, statistics_of(segment, table_id)) for segment, file in siblings]
-        members.sort(key=lambda member: member[1].first_key)
-        spans = [(table.first_key, table.last_key) for _, table in members]
-        if _overlap(spans):
-            table_runs += (_run([member]) for member in members)
-        else:
-            table_runs.append(_run(members))
-    return tuple(table_runs)
-
-
-def _run(members: Sequence[tuple[SegmentFile, TableStatistics]]) -> Run:
-    """Return the run of some files, which do not overlap."""
-    files = ((file, (table.first_key, table.last_key)) for file, table in members)
-    return Run(tuple(files), KeySpan.around(table for _, table in members))
-
-
-def span_of(segment: SequencedSegment, table_id: int) -> Span:
-    """Return the first and the last key of a table in a segment."""
-    table = statistics_of(segment, table_id)
-    return table.first_key, table.last_key
-
-
-def statistics_of(segment: SequencedSegment, table_id: int) -> TableStatistics:
-    """Return the statistics of a table in a segment that has rows of it."""
-    for table in segment.record.tables:
-        if table.table_id == table_id:
-            return table
-    raise AssertionError(f"segment {segment.name} has no rows of table {table_id}")
-
-
-def _overlap(spans: Sequence[Span]) -> bool:
-    return any(last >= first for (_, last), (first, _) in pairwise(spans))
-
-
 def lookups_by_vnode(
     segments: Sequence[SequencedSegment], lookups: Sequence[_Lookup], encoding: Encoding
 ) -> list[tuple[_Lookup, ...]]:
     """Return for each vnode the lookup functions of the segments with rows of its shard."""
     if not segments:
         return [()] * encoding.vnode_count
-    sizes = [statistics_of(segment, encoding.table_id).shard_bytes for segment in segments]
+    sizes = [segment.statistics_of(encoding.table_id).shard_bytes for segment in segments]
     shards = len(sizes[0])
     by_shard = [
         tuple(look for look, held in zip(lookups, sizes, strict=True) if held[shard])
         for shard in range(shards)
     ]
-    owners = shards_of(np.arange(encoding.vnode_count), encoding.vnode_count, shards)
-    return [by_shard[shard] for shard in owners.tolist()]
+    return [by_shard[shard] for shard in shard_of_each_vnode(encoding.vnode_count, shards)]
+
+
+def shard_of_each_vnode(vnode_count: int, shards: int) -> list[int]:
+    """Return the number of the shard of each vnode."""
+    shard_of_each: list[int] = shards_of(np.arange(vnode_count), vnode_count, shards).tolist()
+    return shard_of_each
+
+
+def shards_in(groups: Sequence[range], vnode_count: int, shards: int) -> set[int]:
+    """Return the numbers of the shards of some ranges of vnodes."""
+    owners = shard_of_each_vnode(vnode_count, shards)
+    return {shard for group in groups for shard in owners[group.start : group.stop]}
 
 
 def getters_by_key(
@@ -430,26 +299,3 @@ def _key_getters(
         if max(map(len, asked)) * 2 <= len(files):
             return bounds, asked
     return [], [tuple(getters[number] for number in numbers)]
-
-
-def file_source(
-    file: SegmentFile, bounds: Bounds, leaves: int, descending: bool
-) -> Iterator[Block]:
-    """Yield the rows of a segment within bounds; groups of long keys are unpacked."""
-    around = longkey.entry_bounds(*bounds)
-    for rows in _rows_of(file, file.blocks(*around, leaves, descending=descending)):
-        inside = rows if around == bounds else rows.between(*bounds)
-        if len(inside):
-            yield inside
-
-
-def _rows_of(file: SegmentFile, blocks: Iterable[Block]) -> Iterator[Block]:
-    """Yield the rows of a file's blocks of entries; groups of long keys are unpacked."""
-    for block in blocks:
-        try:
-            rows = longkey.unpack(block)
-            if (rows.key_lengths < LEAST_PREFIX_BYTES).any():
-                raise ValueError("a key is too short to be a row's")
-        except (ValueError, IndexError) as error:
-            raise CorruptionError(f"{file.path}: {error}") from error
-        yield rows

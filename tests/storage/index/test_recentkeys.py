@@ -15,7 +15,7 @@ from relstate.storage.log.log import Log
 from relstate.storage.log.sequenced_segment import SequencedSegment
 from relstate.storage.segment.keyfilter import KeyMarks
 from relstate.storage.segment.registry import registry
-from relstate.storage.table.tablefiles import span_of
+from relstate.storage.table.run import span_of
 from support.examples import Seeds
 from support.stores import StoreMaker, batch_of, unsynced
 

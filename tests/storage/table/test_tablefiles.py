@@ -9,7 +9,8 @@ import pytest
 from relstate.storage import Store
 from relstate.storage.segment.registry import registry
 from relstate.storage.table.encoding import encoding_of
-from relstate.storage.table.tablefiles import lookups_by_vnode, sorted_runs
+from relstate.storage.table.run import sorted_runs
+from relstate.storage.table.tablefiles import lookups_by_vnode
 from support.stores import contents
 
 
