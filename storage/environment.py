@@ -57,6 +57,9 @@ class Arriving(Protocol):
     def contents(self) -> NDArray[np.uint8]:
         """Return a map of the file, in which only what was waited for may be read."""
 
+    def announce(self) -> None:
+        """Take note that it is read from now on: what follows is fetched before other files."""
+
     def wait(self, start: int, stop: int) -> None:
         """Wait until some bytes of the file are here, verified."""
 

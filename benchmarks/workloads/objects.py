@@ -31,8 +31,8 @@ _WRITERS = 8
 _COMMITS = 20
 _ENTRY_BYTES = 700
 _FETCHES_AT_ONCE = 8
-# Of a network: 400 Mbit/s.
-_LINK_BYTES = 50_000_000
+# Of a network: 400 Mbit/s, and the time until the first byte of an answer of S3.
+_LINK_BYTES, _DELAY = 50_000_000, 0.025
 
 
 def objects(bench: Workbench) -> Iterator[Figure]:
@@ -73,35 +73,45 @@ def _scans(bench: Workbench, options: Mapping[str, str]) -> Iterator[Figure]:
         against="the same store in a folder",
         asked=0.95,
     )
-    yield from _cold_scans(bench, options, records, "")
+    yield from _cold_scans(bench, options, "scan", records, "")
+    with Store.create(_location(bench, options, "large")) as large:
+        new_table(large, "t")
+        for part in eighths(bench.size.rows):
+            write(large, "t", rows.batches(part))
+        large_records = [segment.record for segment in large.state.segments.values()]
     port = int(options["endpoint"].rsplit(":", 1)[1])
-    with limited_link(port, _LINK_BYTES) as link:
+    with limited_link(port, _LINK_BYTES, _DELAY) as link:
         limited = {**options, "endpoint": f"http://127.0.0.1:{link}"}
-        case = f", {_LINK_BYTES / 1e6:.0f} MB/s at most"
-        yield from _cold_scans(bench, limited, records, case)
+        case = f", {_LINK_BYTES / 1e6:.0f} MB/s and {_DELAY * 1e3:.0f} ms per request"
+        yield from _cold_scans(bench, limited, "scan", records, case)
+        yield from _cold_scans(bench, limited, "large", large_records, case)
 
 
 def _cold_scans(
-    bench: Workbench, options: Mapping[str, str], records: Sequence[SegmentRecord], case: str
+    bench: Workbench,
+    options: Mapping[str, str],
+    name: str,
+    records: Sequence[SegmentRecord],
+    case: str,
 ) -> Iterator[Figure]:
-    """Measure a scan that begins with an empty cache, and filling it.
+    """Measure a scan that begins with an empty cache, and filling it, of a store that is open.
 
-    ``case``: what is said of the network.
+    ``name``: of the store; ``case``: what is said of the network.
     """
     bucket = _bare_bucket(options)
-    keys = [f"scan/segments/{record.name}.lmdb" for record in records]
+    keys = [f"{name}/segments/{record.name}.lmdb" for record in records]
     size = sum(bucket.head(key)["size"] for key in keys)
 
     def cold() -> float:
-        location = _location(bench, options, "scan")
-        return seconds(lambda: _scan_path(location))()
+        with Store.open(_location(bench, options, name)) as store:
+            return seconds(lambda: _scan(store))()
 
     def fetch() -> None:
         with ThreadPoolExecutor(_FETCHES_AT_ONCE) as pool:
             list(pool.map(lambda key: bucket.get(key).bytes(), keys))
 
     def fill() -> float:
-        with Store.open(_location(bench, options, "scan")) as store:
+        with Store.open(_location(bench, options, name)) as store:
             return seconds(lambda: _fill(store, records))()
 
     for what, ours, asked in (
@@ -128,11 +138,6 @@ def _fill(store: Store, records: Sequence[SegmentRecord]) -> None:
     files = [registry.open(store.environment, record) for record in records]
     for file in files:
         file.contents  # noqa: B018  (waits for the whole)
-
-
-def _scan_path(path: Location) -> None:
-    with Store.open(path) as store:
-        _scan(store)
 
 
 def _bare_bucket(options: Mapping[str, str]) -> Any:

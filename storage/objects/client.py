@@ -31,11 +31,15 @@ from .requestlimit import ThrottledError, limit_of
 
 _T = TypeVar("_T")
 IsWanted: TypeAlias = Callable[[], bool]
+Take: TypeAlias = Callable[[memoryview, int], None]
+"""Takes the next bytes of an object, and the object's whole size."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 # A larger object is put in parts of so many bytes, of which so many are under way at once.
 _PART_BYTES, _PARTS_AT_ONCE = 5 << 20, 4
 # How often obstore repeats a part.
 _PART_RETRIES = 2
+# So many bytes at least of a range are taken at once.
+_PIECE_BYTES = 128 << 10
 # After these a request has certainly not been carried out, and repeating it does not help.
 _REFUSALS = (
     exceptions.PermissionDeniedError,
@@ -64,10 +68,16 @@ class Client(Protocol):
     def get(self, key: str) -> bytes:
         """Return an object's content."""
 
-    def get_range(
-        self, key: str, start: int, stop: int, is_wanted: IsWanted = _always
-    ) -> tuple[bytes, int]:
+    def get_range(self, key: str, start: int, stop: int) -> tuple[bytes, int]:
         """Return bytes of an object, fewer if it ends before ``stop``, and its whole size."""
+
+    def take_range(
+        self, key: str, start: int, stop: int, take: Take, is_wanted: IsWanted = _always
+    ) -> int:
+        """Take bytes of an object as they come, fewer if it ends before ``stop``.
+
+        Return the object's whole size.
+        """
 
     def head(self, key: str) -> ObjectStatus:
         """Return the status of an object."""
@@ -109,17 +119,37 @@ class ObjectClient:
         """Return an object's content. FileNotFoundError."""
         return self._repeated("read", key, lambda _: bytes(obstore.get(self._bucket, key).bytes()))
 
-    def get_range(
-        self, key: str, start: int, stop: int, is_wanted: IsWanted = _always
-    ) -> tuple[bytes, int]:
+    def get_range(self, key: str, start: int, stop: int) -> tuple[bytes, int]:
         """Return bytes of an object, fewer if it ends before ``stop``, and its whole size.
 
-        ``is_wanted``: whether a failed request is still to be repeated. FileNotFoundError.
+        FileNotFoundError.
         """
 
         def read(_: int) -> tuple[bytes, int]:
             result = obstore.get(self._bucket, key, options={"range": (start, stop)})
             return bytes(result.bytes()), result.meta["size"]
+
+        return self._repeated("read", key, read)
+
+    def take_range(
+        self, key: str, start: int, stop: int, take: Take, is_wanted: IsWanted = _always
+    ) -> int:
+        """Take bytes of an object as they come, fewer if it ends before ``stop``.
+
+        Return the object's whole size. A request that fails is repeated for the bytes that are
+        missing. ``is_wanted``: whether it is still to be repeated. FileNotFoundError.
+        """
+        position, size = start, stop
+
+        def read(_: int) -> int:
+            nonlocal position, size
+            if position < min(stop, size):
+                result = obstore.get(self._bucket, key, options={"range": (position, stop)})
+                size = result.meta["size"]
+                for piece in result.stream(min_chunk_size=_PIECE_BYTES):
+                    take(memoryview(piece), size)
+                    position += len(piece)
+            return size
 
         return self._repeated("read", key, read, is_wanted=is_wanted)
 

@@ -10,7 +10,6 @@ Does not know: what the files mean, except which folder has the segments.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -25,10 +24,10 @@ from ..environment import Clock, LocalEnvironment, SystemClock, check_clock
 from ..errors import CorruptionError
 from ..location import Location
 from ..paths import SEGMENTS
-from .arrivals import Arrival, Arrivals, Origin
+from .arrival import Arrival, Origin
+from .arrivals import Arrivals
 from .cache import Cache, cache_of
 from .client import Client, ObjectClient
-from .fetching import FetchesBehind, in_portions
 from .leases import Lease
 from .packing import HEADER_BYTES, packed, packed_size, unpacked
 from .parts import Parts
@@ -73,8 +72,7 @@ class ObjectEnvironment:
         key = xxhash.xxh3_64_hexdigest(f"{root.endpoint} {root}".encode("utf-8", "surrogatepass"))
         self._files = LocalEnvironment(f"{cache.folder}/{key}")
         self._has_folder = False
-        self.behind = FetchesBehind()
-        self._arrivals = Arrivals(cache)
+        self.arrivals = Arrivals(cache)
         # Segments that were written here and are not yet uploaded, and the sizes of those that are.
         self._pending: dict[str, Lease] = {}
         self._uploaded: dict[str, int] = {}
@@ -171,10 +169,6 @@ class ObjectEnvironment:
 
     def hold(self, name: str, size: int, digest: str) -> Lease:
         """Return a lease of a segment's copy in the cache, fetched if it is missing."""
-        return self._hold(name, size, digest, self._client.get)
-
-    def _hold(self, name: str, size: int, digest: str, get: Callable[[str], bytes]) -> Lease:
-        """Do what `hold` does; ``get``: returns an object."""
         path = self.local_path(name)
         lease = self._cache.lease(path, size)
         if lease is not None:
@@ -182,7 +176,7 @@ class ObjectEnvironment:
         self._make_folder()
         try:
             return self._cache.fill(
-                path, size, digest, lambda: unpacked(get(self._key(name)), size)
+                path, size, digest, lambda: unpacked(self._client.get(self._key(name)), size)
             )
         except ValueError as error:
             raise CorruptionError(
@@ -199,15 +193,13 @@ class ObjectEnvironment:
         if size < _LEAST_PARTED or self._cache.contains(self.local_path(name), size):
             return None
         key = self._key(name)
-        fill = partial(self._hold, name, size, digest, self._get_in_portions)
-
         next_fill = self.monotonic()
 
         def fetch(start: int, stop: int) -> tuple[bytes, int]:
             nonlocal next_fill
             if self.monotonic() >= next_fill:
                 next_fill = self.monotonic() + _REFILL_SECONDS
-                self.behind.add(name, fill)
+                self._start(name, size, digest, is_behind=True)
             return self._client.get_range(key, start, stop)
 
         def read_whole() -> bytes:
@@ -218,20 +210,22 @@ class ObjectEnvironment:
 
         return Parts(fetch, read_whole, digest)
 
-    def _get_in_portions(self, key: str) -> bytes:
-        return in_portions(partial(self._client.get_range, key, is_wanted=_is_running))
-
     def bring(self, name: str, size: int, digest: str) -> tuple[Lease, Arrival | None]:
         """Return a lease of a segment's copy, and the segment on its way if it is not here."""
         path = self.local_path(name)
         lease = self._cache.lease(path, size)
         if lease is not None:
             return lease, None
+        arrival = self._start(name, size, digest)
+        return arrival.lease, arrival
+
+    def _start(self, name: str, size: int, digest: str, *, is_behind: bool = False) -> Arrival:
         self._make_folder()
-        fetch = partial(self._client.get_range, self._key(name))
+        path = self.local_path(name)
+        fetch = partial(self._client.take_range, self._key(name))
         origin = Origin(self.location(name), path, size, digest, fetch)
         lease = self._cache.lease_name(path)
-        return lease, self._arrivals.start(origin, lease)
+        return self.arrivals.start(origin, lease, is_behind=is_behind)
 
     def drop_copy(self, name: str) -> bool:
         """Remove the copy of a segment unless the bucket does not have it yet."""
@@ -310,11 +304,6 @@ class ObjectEnvironment:
     def random_id(self) -> str:
         """Return 16 random bytes as 32 hexadecimal digits."""
         return self._files.random_id()
-
-
-def _is_running() -> bool:
-    """Return whether the process has not begun to end."""
-    return threading.main_thread().is_alive()
 
 
 _Item = TypeVar("_Item")

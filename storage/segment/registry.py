@@ -144,6 +144,9 @@ class _ArrivingFile:
         with _missing_file_error(self._location):
             return self._arriving.contents()
 
+    def announce(self) -> None:
+        self._arriving.announce()
+
     def wait(self, start: int, stop: int) -> None:
         with _missing_file_error(self._location):
             self._arriving.wait(start, stop)

@@ -152,6 +152,12 @@ class SegmentFile:
         assert self._contents is not None
         return self._contents
 
+    def announce(self) -> None:
+        """Take note that it will be scanned at once, so that a file on its way comes earlier."""
+        arriving = self._arriving
+        if arriving is not None:
+            arriving.announce()
+
     def renew_lock(self) -> None:
         """Replace the lock, which another thread may have held when this process forked."""
         self._lock = threading.Lock()

@@ -28,7 +28,7 @@ from ..segment.block import Block, join_small
 from ..segment.key import LEAST_PREFIX_BYTES
 from ..segment.search import KeyRanges
 from ..segment.segment import SegmentFile
-from .keyspan import KeySpan
+from .keyspan import KeySpan, disjoint_groups
 from .scan import Bounds, Source, joined_ranges
 
 Span: TypeAlias = tuple[bytes, bytes]
@@ -64,6 +64,9 @@ class Run:
             for file, (first, last) in self.files
             if last >= low[: len(last)] and (high is None or first < high)
         ]
+        if inside:
+            # A merge reads its sources in turn, and would wait for one after the other.
+            inside[-1 if descending else 0].announce()
         if len(inside) == 1:
             return file_source(inside[0], bounds, leaves, descending)
         if descending:
@@ -152,6 +155,18 @@ def sorted_runs(
         else:
             table_runs.append(_run(members))
     return tuple(table_runs)
+
+
+def reading_order(segments: Sequence[SequencedSegment], table_id: int) -> Sequence[int]:
+    """Return the numbers of a table's segments in the order in which a scan comes to them."""
+    tables = [segment.statistics_of(table_id) for segment in segments]
+    spans = [(table.first_key, table.last_key) for table in tables]
+    groups = disjoint_groups([KeySpan.around([table]) for table in tables], spans)
+    return [
+        number
+        for group in groups
+        for number in sorted(group, key=lambda number: tables[number].first_key)
+    ]
 
 
 def _run(members: Sequence[tuple[SegmentFile, TableStatistics]]) -> Run:

@@ -32,7 +32,7 @@ from .coldfiles import ColdFile, cold_files
 from .encoding import Encoding
 from .keyspan import KeySpan
 from .rangetest import RangeTest
-from .run import Run, Span, sorted_runs, span_of
+from .run import Run, Span, reading_order, sorted_runs, span_of
 from .scan import Bounds
 
 Getter: TypeAlias = Callable[[bytes], bytes | None]
@@ -113,13 +113,18 @@ class TableFiles:
         return None if files is None or any(file.is_damaged for file in files) else files
 
     def _open(self, segments: Sequence[SequencedSegment]) -> tuple[SegmentFile, ...]:
+        # Files that are not here are fetched in the order in which they are opened.
+        order: Sequence[int] = range(len(segments))
+        if self._environment.is_remote:
+            order = reading_order(segments, self._table_id)
+        opened: dict[int, SegmentFile] = {}
         try:
-            files = tuple(
-                registry.open(self._environment, segment.record, self._verify)
-                for segment in segments
-            )
+            for number in order:
+                record = segments[number].record
+                opened[number] = registry.open(self._environment, record, self._verify)
         except SegmentMissingError as error:
             raise self._explain(error) from None
+        files = tuple(opened[number] for number in range(len(segments)))
         self._held.update(zip((segment.name for segment in segments), files, strict=True))
         return files
 

@@ -28,7 +28,7 @@ import pytest
 from relstate.storage.environment import Clock
 from relstate.storage.location import Location
 from relstate.storage.objects.cache import Cache
-from relstate.storage.objects.client import IsWanted, ObjectClient, ObjectStatus
+from relstate.storage.objects.client import IsWanted, ObjectClient, ObjectStatus, Take
 from relstate.storage.objects.environment import ObjectEnvironment
 
 SECRET = "s3cr3t-of-the-tests"
@@ -47,13 +47,17 @@ class CountingClient(ObjectClient):
         self.requests.append(("get", key))
         return super().get(key)
 
-    def get_range(
-        self, key: str, start: int, stop: int, is_wanted: IsWanted = lambda: True
-    ) -> tuple[bytes, int]:
+    def get_range(self, key: str, start: int, stop: int) -> tuple[bytes, int]:
         self.requests.append(("get_range", key))
-        content, size = super().get_range(key, start, stop, is_wanted)
+        content, size = super().get_range(key, start, stop)
         self.range_bytes += len(content)
         return content, size
+
+    def take_range(
+        self, key: str, start: int, stop: int, take: Take, is_wanted: IsWanted = lambda: True
+    ) -> int:
+        self.requests.append(("take_range", key))
+        return super().take_range(key, start, stop, take, is_wanted)
 
     def head(self, key: str) -> ObjectStatus:
         self.requests.append(("head", key))

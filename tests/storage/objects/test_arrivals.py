@@ -20,7 +20,8 @@ from relstate.storage.errors import (
     FilesystemError,
     SegmentMissingError,
 )
-from relstate.storage.objects import arrivals
+from relstate.storage.objects import arrival, arrivals
+from relstate.storage.objects.client import Take
 from relstate.storage.paths import segment_path
 from relstate.storage.segment.registry import registry
 from support.clock import ManualClock
@@ -57,8 +58,8 @@ def written(uri: str, tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(autouse=True)
 def portions_of_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let each portion have one block."""
-    monkeypatch.setattr(arrivals, "_FIRST_BYTES", 200 << 10)
-    monkeypatch.setattr(arrivals, "_PORTION_BYTES", 200 << 10)
+    monkeypatch.setattr(arrival, "_FIRST_BYTES", 200 << 10)
+    monkeypatch.setattr(arrival, "_PORTION_BYTES", 200 << 10)
 
 
 class Watched(CountedStore):
@@ -66,14 +67,14 @@ class Watched(CountedStore):
 
     def __init__(self, uri: str, cache: Path, on_range: Callable[[int], None]) -> None:
         super().__init__(uri, cache)
-        get_range = self.client.get_range
+        take_range = self.client.take_range
 
-        def watched(key: str, start: int, *arguments: Any) -> tuple[bytes, int]:
+        def watched(key: str, start: int, stop: int, take: Take, *arguments: Any) -> int:
             if "/segments/" in key:
                 on_range(start)
-            return get_range(key, start, *arguments)
+            return take_range(key, start, stop, take, *arguments)
 
-        self.client.get_range = watched  # type: ignore[method-assign]
+        self.client.take_range = watched  # type: ignore[method-assign]
 
 
 def keys_of(batches: Iterable[pa.RecordBatch]) -> list[int]:
@@ -156,10 +157,7 @@ def test_the_order_of_arrival_changes_nothing(
 ) -> None:
     """Of a scan, of a part of it, from its end, or of single rows."""
     draw = random.Random(seed)
-    add = arrivals.Arrivals._add
-    monkeypatch.setattr(
-        arrivals.Arrivals, "_add", lambda self, steps: add(self, draw.sample(steps, len(steps)))
-    )
+    monkeypatch.setattr(arrival.Arrival, "distance", lambda *_: draw.randrange(9))
     for scan in (_descending, _ordered, _last_vnodes, _by_key):
         environment = CountedStore(uri, tmp_path / scan.__name__)
         with Store.open("", environment=environment) as store:
@@ -250,6 +248,85 @@ def test_without_threads_a_segment_is_fetched_by_its_reader(
         assert len(rows_of(store)) == ROWS
 
 
+def test_a_scan_joins_the_copy_behind_a_lookup(uri: str, written: str, tmp_path: Path) -> None:
+    """It reads what has come, while the rest comes; each part of the segment is fetched once."""
+    gate, seen = threading.Event(), []
+
+    def hold_back(start: int) -> None:
+        seen.append(start)
+        assert len(seen) < 4 or gate.wait(_SECONDS)
+
+    environment = Watched(uri, tmp_path, hold_back)
+    with Store.open("", environment=environment) as store:
+        table = store.table("t")
+        assert table.get(7) is not None
+        while len(seen) < 4:
+            assert fetching()
+        rows = threading.Thread(
+            target=lambda: seen.extend(-key - 1 for key in keys_of(table.scan()))
+        )
+        rows.start()
+        # All that a scan may have under way, where a copy behind a lookup has one request.
+        while len(seen) < 10:
+            assert rows.is_alive()
+        gate.set()
+        rows.join(_SECONDS)
+        wait_for_threads()
+    starts = [start for start in seen if start >= 0]
+    assert len(starts) == len(set(starts))
+    assert len(seen) == len(starts) + ROWS
+
+
+def test_a_copy_behind_a_lookup_comes_by_one_request_at_a_time(
+    uri: str, written: str, tmp_path: Path
+) -> None:
+    """It leaves the network to those who wait."""
+    running, most = [0], [0]
+    environment = CountedStore(uri, tmp_path)
+    take_range = environment.client.take_range
+
+    def counted(*arguments: Any) -> int:
+        running[0] += 1
+        most[0] = max(most[0], running[0])
+        try:
+            return take_range(*arguments)
+        finally:
+            running[0] -= 1
+
+    environment.client.take_range = counted  # type: ignore[method-assign]
+    with Store.open("", environment=environment) as store:
+        assert store.table("t").get(7) is not None
+        environment.arrivals.wait()
+        assert copies(tmp_path) == [Path(written).name]
+    assert most == [1]
+
+
+def test_what_is_read_comes_first(uri: str, written: str, tmp_path: Path) -> None:
+    """What a reader waits for, what is read, what was opened, and copies behind lookups last."""
+
+    def taking(_start: int, _stop: int, _take: Take, _is_wanted: object) -> int:
+        raise FilesystemError("not fetched")
+
+    origin = arrival.Origin("s", "s", 1000, "", taking)
+    cache = CountedStore(uri, tmp_path)._cache
+    tasks = [
+        arrivals._Task(
+            arrival.Arrival(origin, cache, cache.lease_name(f"{number}"), is_behind=not number)
+        )
+        for number in range(4)
+    ]
+    behind, later, announced, waiting = tasks
+    announced.arrival.announce()
+    thread = threading.Thread(target=lambda: waiting.arrival.wait(0, 1), daemon=True)
+    thread.start()
+    while not waiting.arrival.is_waited_for:
+        assert thread.is_alive()
+    order = sorted(tasks, key=arrivals._Task.urgency)
+    waiting.arrival._is_whole = True
+    waiting.arrival.give_up()
+    assert order == [waiting, announced, later, behind]
+
+
 _ENDING = """
 import os, sys, threading, time
 sys.path.insert(0, {tests!r})
@@ -257,20 +334,21 @@ from pathlib import Path
 import pyarrow as pa
 from relstate.storage import Store
 from relstate.storage.errors import FilesystemError
-from relstate.storage.objects import arrivals
+from relstate.storage.objects import arrival, arrivals
 from support.object_stores import CountedStore
-arrivals._FIRST_BYTES = arrivals._PORTION_BYTES = 200 << 10
+arrival._FIRST_BYTES = arrival._PORTION_BYTES = 200 << 10
+arrivals.AT_ONCE = 8
 root = Path({root!r})
 store = Store.create("", environment=CountedStore("memory://ending/x", root / "a"))
 store.create_table("t", "id BIGINT, v BINARY", primary_key=["id"])
 store.write("t", pa.table({{"id": range(5000), "v": [os.urandom(1500) for _ in range(5000)]}}))
 environment = CountedStore("memory://ending/x", root / "b")
-get_range, seen = environment.client.get_range, []
+take_range, seen = environment.client.take_range, []
 def slow(key, start, *arguments):
     seen.append(start)
     time.sleep(0.2 if len(seen) > 3 and "/segments/" in key else 0)
-    return get_range(key, start, *arguments)
-environment.client.get_range = slow
+    return take_range(key, start, *arguments)
+environment.client.take_range = slow
 batches = Store.open("", environment=environment).table("t").scan()
 batches.read_next_batch()
 child = os.fork()

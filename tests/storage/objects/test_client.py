@@ -12,10 +12,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from obstore import exceptions
 
 from relstate.storage import Store
 from relstate.storage.errors import FilesystemError, UnknownOutcomeError
 from relstate.storage.location import Location
+from relstate.storage.objects import client as client_module
 from relstate.storage.objects.client import ObjectClient
 from relstate.storage.objects.environment import ObjectEnvironment
 from support.commands import run
@@ -215,7 +217,7 @@ def test_a_request_that_nobody_waits_for_is_made_once(tmp_path: Path) -> None:
     with server(answer) as endpoint:
         client = ObjectClient(location_at(endpoint, tmp_path))
         with pytest.raises(FilesystemError, match="503"):
-            client.get_range("x/a", 0, 9, is_wanted=lambda: False)
+            client.take_range("x/a", 0, 9, lambda *_: None, is_wanted=lambda: False)
     assert seen == ["GET"]
 
 
@@ -247,3 +249,30 @@ def test_an_answer_that_says_no_is_not_asked_for_again(tmp_path: Path) -> None:
             with pytest.raises(FilesystemError):
                 request("x/a")
             assert len(seen) == 1
+
+
+def test_a_range_that_is_cut_off_is_asked_for_from_there_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each byte is taken once, and an answer that was whole is not asked for again."""
+    content, asked, taken = b"0123456789", [], bytearray()
+
+    class Answer:
+        def __init__(self, start: int, stop: int) -> None:
+            self.meta = {"size": len(content)}
+            self._content = content[start:stop]
+
+        def stream(self, min_chunk_size: int) -> Iterator[bytes]:
+            yield self._content[:4]
+            if len(self._content) > 4:
+                raise exceptions.GenericError("cut off")
+
+    def get(_bucket: object, _key: str, *, options: dict[str, tuple[int, int]]) -> Answer:
+        asked.append(options["range"])
+        return Answer(*options["range"])
+
+    monkeypatch.setattr(client_module.obstore, "get", get)
+    client = ObjectClient(Location(f"memory://{tmp_path.name}"))
+    size = client.take_range("x", 1, 99, lambda piece, _: taken.extend(piece))
+    assert (size, bytes(taken)) == (10, content[1:])
+    assert asked == [(1, 99), (5, 99), (9, 99)]

@@ -12,6 +12,8 @@ import pytest
 
 from relstate.storage import Store
 from relstate.storage.errors import CorruptionError, SegmentMissingError
+from relstate.storage.objects.arrival import Arrival, Origin
+from relstate.storage.objects.leases import Lease
 from relstate.storage.paths import segment_path
 from support.object_stores import CountedStore
 
@@ -48,7 +50,15 @@ def reader(uri: str, written: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     environment = CountedStore(uri, tmp_path / "reader")
     store = Store.open("", environment=environment)
     behind: list[Callable[[], object]] = []
-    monkeypatch.setattr(environment.behind, "add", lambda _, fetch: behind.append(fetch))
+    start = environment.arrivals.start
+
+    def wait_to_be_told(origin: Origin, lease: Lease, *, is_behind: bool = False) -> Arrival | None:
+        if not is_behind:
+            return start(origin, lease)
+        behind.append(lambda: start(origin, lease, is_behind=True).wait_for_all())
+        return None
+
+    monkeypatch.setattr(environment.arrivals, "start", wait_to_be_told)
     environment.waiting = behind  # type: ignore[attr-defined]
     environment.taken()
     return store
@@ -101,7 +111,7 @@ def test_a_thread_fetches_behind(uri: str, written: str, tmp_path: Path) -> None
     environment = CountedStore(uri, tmp_path / "reader")
     with Store.open("", environment=environment) as store:
         assert store.table("t").get(1000) is not None
-        environment.behind.wait()
+        environment.arrivals.wait()
         size = store.state.segments[written[9:-5]].record.size
         assert Path(environment.local_path(written)).stat().st_size == size
 
