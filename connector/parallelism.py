@@ -5,8 +5,7 @@ Does not know: what they do.
 
 from __future__ import annotations
 
-import os
-
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 # Python's lock leaves threads less to do, the more they are.
@@ -21,4 +20,4 @@ def parallelism(spark: SparkSession) -> int:
 
 def driver_threads(spark: SparkSession) -> int:
     """Return how many threads of the driver read at once: no more than cores, or tasks of Spark."""
-    return max(1, min(len(os.sched_getaffinity(0)), parallelism(spark), _MOST_THREADS))
+    return max(1, min(pa.cpu_count(), parallelism(spark), _MOST_THREADS))
