@@ -63,7 +63,7 @@ FLOORS = {
         "problems", "objects",
         "environments", "syntax", "instant", "schema", "codec", "predicate", "expression",
         "aggregate", "log", "segment", "table", "index", "read_plan", "view_failures",
-        "aggregate_plan", "limited_plan", "feed", "maintenance", "figures", "check",
+        "aggregate_plan", "threaded_aggregate", "limited_plan", "feed", "maintenance", "figures", "check",
         "generated_columns", "alteration",
         "replacement", "epochs", "catalog_commit", "catalog", "view_catalog", "snapshot", "rows",
         "writing", "restoring", "documentwriter", "jobs", "store",
