@@ -51,7 +51,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Epochs:
-    """The log of an open store and the newest state known of it."""
+    """The log of an open store and the newest state known of it; ``is_closed``: see `close`."""
 
     def __init__(self, log: Log, state: StoreState, max_staleness: int = 0) -> None:
         """``state``: what the log was loaded with; use `create` or `open`."""
@@ -60,7 +60,7 @@ class Epochs:
         self._state = state
         self._max_staleness = max_staleness
         self._looked = Moment.of(log.environment)
-        self._closed = False
+        self.is_closed = False
         # Whether the block of `one_look` that a thread is in has looked; none if it is in none.
         self._block = threading.local()
         self._layouts = IndexLayouts()
@@ -101,12 +101,12 @@ class Epochs:
 
     def close(self) -> None:
         """Close the segments; a later look at the store raises ClosedError."""
-        self._closed = True
+        self.is_closed = True
         registry.close(self.environment.local_path(SEGMENTS))
 
     def check_open(self) -> None:
         """Raise ClosedError if the store was closed."""
-        if self._closed:
+        if self.is_closed:
             raise ClosedError(f"{self.path}: this store was closed; open it again")
 
     @property

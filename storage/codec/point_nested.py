@@ -34,7 +34,11 @@ _HEADER = struct.Struct("<IB")
 
 
 class PointBody:
-    """A row, or the fields of a struct, as in row_body.py."""
+    """A row, or the fields of a struct, as in row_body.py.
+
+    ``decode``: the function from (data, start, end) to the values whose bytes fill
+    ``data[start:end]``.
+    """
 
     def __init__(self, codecs: Sequence[PointValue], fields: Sequence[pa.Field]) -> None:
         width = bitmap_width(len(fields))
@@ -74,6 +78,7 @@ class PointBody:
             else (bit, codec.encode, True, None)
             for bit, codec in zip(self._bits, codecs, strict=True)
         ]
+        self.decode = self._decoder()
 
     def encode(self, values: Sequence[Any]) -> bytes:
         """Return the bytes of as many values as there are fields."""
@@ -98,30 +103,37 @@ class PointBody:
         parts[0] = self._pack(nulls.to_bytes(self._bitmap_width, "little"), *slots)
         return b"".join(parts)
 
-    def decode(self, data: bytes, start: int, end: int) -> list[Any]:
-        """Return the values whose bytes fill ``data[start:end]``."""
-        position = base = start + self._width
-        if base > end:
-            raise ValueError(f"a row has {end - start} bytes; its fields take {self._width}")
-        bitmap, *values = self._unpack(data, start)
-        nulls = 0 if bitmap == self._no_nulls else int.from_bytes(bitmap, "little")
-        last = self._last
-        for index, bit, decode in self._variable:
-            stop = end if index == last else base + values[index]
-            if not position <= stop <= end:
-                raise ValueError(f"field {index} of a row does not end where its bytes do")
-            if not nulls & bit:
-                values[index] = (
-                    data[position:stop].decode() if decode is None else decode(data, position, stop)
-                )
-            elif position != stop:
-                raise ValueError(f"field {index} of a row is NULL and has bytes")
-            position = stop
-        if position != end:
-            raise ValueError(f"a row has {end - position} bytes more than its fields")
-        for index, decode_slot in self._fixed:
-            values[index] = decode_slot(values[index])
-        return self._with_nulls(values, nulls) if nulls else values
+    def _decoder(self) -> Callable[[bytes, int, int], list[Any]]:
+        """Return `decode`. A closure: each attribute would be looked up for every row."""
+        width, unpack, no_nulls, last = self._width, self._unpack, self._no_nulls, self._last
+        variable, fixed, with_nulls = self._variable, self._fixed, self._with_nulls
+
+        def decode(data: bytes, start: int, end: int) -> list[Any]:
+            position = base = start + width
+            if base > end:
+                raise ValueError(f"a row has {end - start} bytes; its fields take {width}")
+            bitmap, *values = unpack(data, start)
+            nulls = 0 if bitmap == no_nulls else int.from_bytes(bitmap, "little")
+            for index, bit, decode_value in variable:
+                stop = end if index == last else base + values[index]
+                if not position <= stop <= end:
+                    raise ValueError(f"field {index} of a row does not end where its bytes do")
+                if not nulls & bit:
+                    values[index] = (
+                        data[position:stop].decode()
+                        if decode_value is None
+                        else decode_value(data, position, stop)
+                    )
+                elif position != stop:
+                    raise ValueError(f"field {index} of a row is NULL and has bytes")
+                position = stop
+            if position != end:
+                raise ValueError(f"a row has {end - position} bytes more than its fields")
+            for index, decode_slot in fixed:
+                values[index] = decode_slot(values[index])
+            return with_nulls(values, nulls) if nulls else values
+
+        return decode
 
     def decoder_of(self, indices: Sequence[int]) -> Callable[[bytes, int, int], list[Any]]:
         """Return the function from (data, start, end) to the values of the fields at ``indices``.

@@ -27,6 +27,8 @@ from .value_field import decimal_width
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _NAIVE_EPOCH = dt.datetime(1970, 1, 1)
+# A product with it takes half the time of the constructor.
+_MICROSECOND = dt.timedelta(microseconds=1)
 _EPOCH_DATE = dt.date(1970, 1, 1)
 _DAY_MICROSECONDS = 86_400_000_000
 _INTEGERS = {1: "b", 2: "h", 4: "i", 8: "q"}
@@ -108,15 +110,15 @@ def _unpack_date(days: int) -> dt.date:
 
 
 def _unpack_interval(microseconds: int) -> dt.timedelta:
-    return dt.timedelta(0, 0, microseconds)
+    return microseconds * _MICROSECOND
 
 
 def _unpack_timestamp(microseconds: int) -> dt.datetime:
-    return _EPOCH + dt.timedelta(0, 0, microseconds)
+    return _EPOCH + microseconds * _MICROSECOND
 
 
 def _unpack_naive_timestamp(microseconds: int) -> dt.datetime:
-    return _NAIVE_EPOCH + dt.timedelta(0, 0, microseconds)
+    return _NAIVE_EPOCH + microseconds * _MICROSECOND
 
 
 def _unpack_time(nanoseconds: int) -> dt.time:

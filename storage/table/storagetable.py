@@ -55,7 +55,11 @@ _RANGES_AT_ONCE = _ROWS_AT_ONCE = 262_144
 
 
 class StorageTable:
-    """One table at one epoch. Safe between threads; holds its segments open while it lives."""
+    """One table at one epoch. Safe between threads; holds its segments open while it lives.
+
+    ``point_get``: what `get` calls. ``key_length``: how many values it takes; -1 if the table has
+    no primary key.
+    """
 
     def __init__(
         self,
@@ -79,7 +83,8 @@ class StorageTable:
         self._files = files_of(environment, segments, encoding, verify, epoch)
         self._lookup = Lookup(environment, encoding, self._files)
         self._points = PointReader(encoding, self._files, self._lookup, time)
-        self._point_get = point_get(encoding, self._files, self._points.get)
+        self.point_get = point_get(encoding, self._files, self._points.get)
+        self.key_length = len(encoding.key_names) if encoding.schema.row_id is None else -1
         self._column_gets = ColumnGets(encoding, self._files, self._points.get)
 
     def reads(
@@ -130,7 +135,7 @@ class StorageTable:
 
     def get(self, key: Sequence[Any]) -> Row | None:
         """Return the row with these primary key values, in the key's order; None if none."""
-        return self._point_get(key)
+        return self.point_get(key)
 
     def get_columns(self, key: Sequence[Any], columns: Sequence[str]) -> Row | None:
         """Return some columns of the row with a primary key, in that order; None if none.

@@ -63,10 +63,10 @@ class Table:
         fit its type, NullKeyError for None where the column is NOT NULL, UsageError for a table
         without a primary key.
         """
-        reader = self._keyed_reader()
-        names = reader.encoding.key_names
-        values = key if len(key) == len(names) else _whole_key(key, names)
-        return reader.get(values) if columns is None else reader.get_columns(values, columns)
+        reader = self._reader()
+        if len(key) != reader.key_length:
+            key = self._whole_key(reader, key)
+        return reader.point_get(key) if columns is None else reader.get_columns(key, columns)
 
     def ttl(self, key: Any, path: str | Sequence[Any] = ()) -> float | None:
         """Return after how many seconds a row, or what is at a path in it, is gone.
@@ -171,23 +171,26 @@ class Table:
 
     def _keyed_reader(self) -> StorageTable:
         reader = self._reader()
+        self._check_keyed(reader)
+        return reader
+
+    def _check_keyed(self, reader: StorageTable) -> None:
         if reader.encoding.schema.row_id is not None:
             raise no_key_error(self.name, "no row can be looked up by key: use scan(where=…)")
-        return reader
+
+    def _whole_key(self, reader: StorageTable, key: Sequence[Any]) -> tuple[Any, ...]:
+        """Return a key given as one tuple. SchemaMismatchError if its length is wrong."""
+        self._check_keyed(reader)
+        names = reader.encoding.key_names
+        if len(key) == 1 and isinstance(key[0], list | tuple) and len(key[0]) == len(names):
+            return tuple(key[0])
+        raise SchemaMismatchError(
+            f"the primary key is ({', '.join(names)}), {len(names)} values; {len(key)} were given"
+        )
 
 
 def _predicate(reader: StorageTable, where: str | None, time_zone: str) -> Predicate | None:
     return None if where is None else Predicate.parse(where, reader.encoding.schema, time_zone)
-
-
-def _whole_key(key: Sequence[Any], names: Sequence[str]) -> Sequence[Any]:
-    """Return a key given as one tuple. SchemaMismatchError if its length is wrong."""
-    if len(key) == 1 and isinstance(key[0], list | tuple) and len(key[0]) == len(names):
-        whole: Sequence[Any] = key[0]
-        return whole
-    raise SchemaMismatchError(
-        f"the primary key is ({', '.join(names)}), {len(names)} values; {len(key)} were given"
-    )
 
 
 def _key_tuple(key: Any, names: Sequence[str]) -> Sequence[Any]:
