@@ -387,10 +387,10 @@ def read_as_of(reader: TokenReader, shown_text: str) -> tuple[AsOf, int]:
 def _is_common_table(table: exp.Table) -> bool:
     """Return whether a WITH clause around a reference defines its name."""
     name = table.name.lower()
-    return any(name == common.alias.lower() for common in _common_tables_around(table))
+    return any(name == common.alias.lower() for common in common_tables_around(table))
 
 
-def _common_tables_around(node: Tree) -> Iterator[exp.CTE]:
+def common_tables_around(node: Tree) -> Iterator[exp.CTE]:
     """Yield the common tables whose names are visible at ``node``."""
     for child, parent in pairwise(_ancestry(node)):
         if isinstance(parent, exp.With):

@@ -96,6 +96,14 @@ class Analysis:
             _optimize(original)
         return fields_of(original.schema)
 
+    def names_of(self, tree: Tree) -> list[str]:
+        """Return the names of the columns of a query; none if it is not one by itself."""
+        try:
+            return list(self._query(ParsedQuery.parse(text_of(_as_written(tree)))).columns)
+        except Exception:
+            # It reads columns of the query around it.
+            return []
+
     def _is_equivalent(self, original: DataFrame, text: str) -> bool:
         """Return whether a query and a text mean the same to Spark."""
         try:

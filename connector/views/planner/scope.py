@@ -235,10 +235,13 @@ class Scope:
             return exp.Anonymous(this="grouping_id", expressions=[])
         if self.outer is not None:
             return self.outer.parameter(node)
+        advice = "write them in its SELECT or WHERE"
+        if not parts[-1].isidentifier():
+            advice += "; give an expression a name to read it by, AS …"
         error = unsupported_error(
             "an unknown column",
             "no table in FROM has it, and a subquery cannot read columns of the query around it "
-            "there: write them in its SELECT or WHERE",
+            f"there: {advice}",
             node,
         )
         raise DecorrelationError(str(error))

@@ -9,13 +9,13 @@ Does not know: how the clauses of a query become operators (query).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from pyspark.sql import SparkSession
 from sqlglot import exp
 
-from relstate.connector.syntax.parsed_query import ParsedQuery
+from relstate.connector.syntax.parsed_query import ParsedQuery, common_tables_around
 from relstate.connector.syntax.tree import Tree, is_star
 from relstate.storage import errors, types
 
@@ -68,7 +68,7 @@ def plan_view(
     _check_tables(parsed, tables)
     columns = analysis.columns(parsed)
     builder = Builder(analysis)
-    tree = _with_names_of_spark(tree, columns)
+    tree = _with_names_of_spark(tree, columns, analysis)
     try:
         relation = QueryPlanner(builder, tables, parsed).plan(tree, {})
     except DecorrelationError as error:
@@ -81,24 +81,48 @@ def plan_view(
     return plan
 
 
-def _with_names_of_spark(tree: Tree, columns: Sequence[types.Field]) -> Tree:
+def _with_names_of_spark(tree: Tree, columns: Sequence[types.Field], analysis: Analysis) -> Tree:
     """Return a query in which expressions have aliases if it reads them by Spark's names for them.
 
     As in ``SELECT g, count(*) FROM t GROUP BY g ORDER BY `count(1)```.
     """
     read_names = {name.name.lower() for name in tree.find_all(exp.Identifier) if name.quoted}
-    is_select = isinstance(tree, exp.Select) and len(tree.expressions) == len(columns)
-    if not is_select or any(map(is_star, tree.expressions)):
+    if not read_names:
         return tree
+    named = tree.copy()
+    _add_names(named, [field.name for field in columns], read_names)
+    for select in named.find_all(exp.Select):
+        if select is not named and not all(map(_is_named, select.expressions)):
+            _add_names(select, analysis.names_of(_alone(select)), read_names)
+    return named
+
+
+def _add_names(select: Tree, names: Sequence[str], read_names: Set[str]) -> None:
+    """Give expressions of a SELECT those of their names that are read."""
+    is_select = isinstance(select, exp.Select) and len(select.expressions) == len(names)
+    if not is_select or any(map(is_star, select.expressions)):
+        return
     expressions = [
-        exp.alias_(expression, field.name, quoted=True)
-        if field.name.lower() in read_names and not isinstance(expression, _NAMED)
+        exp.alias_(expression, name, quoted=True)
+        if name.lower() in read_names and not _is_named(expression)
         else expression
-        for expression, field in zip(tree.expressions, columns, strict=True)
+        for expression, name in zip(select.expressions, names, strict=True)
     ]
-    tree = tree.copy()
-    tree.set("expressions", expressions)
-    return tree
+    select.set("expressions", expressions)
+
+
+def _is_named(expression: Tree) -> bool:
+    return isinstance(expression, _NAMED) or is_star(expression)
+
+
+def _alone(select: Tree) -> Tree:
+    """Return a nested SELECT with the common tables that it can read."""
+    alone = select.copy()
+    common_tables = [common.copy() for common in common_tables_around(select)]
+    if common_tables:
+        own: list[Tree] = alone.args["with_"].expressions if alone.args.get("with_") else []
+        alone.set("with_", exp.With(expressions=[*common_tables, *own]))
+    return alone
 
 
 def _check_tables(query: ParsedQuery, tables: Tables) -> None:

@@ -243,6 +243,8 @@ SELECT id FROM t WHERE x NOT IN (SELECT k FROM u WHERE k < 0)
 SELECT t.id, u.k FROM t LEFT JOIN u ON t.g = u.g AND coalesce(t.x, 7) NOT IN (SELECT id FROM w WHERE id > 2)
 SELECT t.id, u.k FROM t FULL JOIN u ON t.x = u.x AND (u.k NOT IN (SELECT coalesce(x, 0) FROM t WHERE id > 9) OR t.id = 2)
 SELECT q.* FROM w, LATERAL (SELECT w.*, w.id + 1 AS n) q
+WITH a AS (SELECT g, x + 1, count(1) FROM t GROUP BY g, x + 1), b AS (SELECT g, max(`count(1)`) FROM a GROUP BY g) SELECT b.`max(count(1))` AS c, a.`(x + 1)` AS d FROM a JOIN b USING (g)
+SELECT `count(1)` AS c FROM (SELECT count(1) FROM t UNION ALL SELECT k FROM u)
 SELECT q.*, (SELECT struct(w.*)) AS s FROM w, LATERAL (SELECT k, w.* EXCEPT (v) FROM u WHERE u.k > w.id ORDER BY k, g LIMIT 1) q
 SELECT q.* FROM w, LATERAL (SELECT w.* UNION ALL SELECT u.k, u.name FROM u WHERE u.x = w.id) q
 SELECT t.id, u.k FROM t JOIN u ON t.g = u.g AND (t.id NOT IN (SELECT id FROM w) OR u.k = 3) AND t.x NOT IN (SELECT x FROM u WHERE k > 12)
