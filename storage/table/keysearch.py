@@ -105,6 +105,7 @@ class _KeySearch:
         is_large = len(full_keys) >= _MANY_KEYS
         keys = _KeySequence(full_keys) if is_large else full_keys.to_pylist()
         self._keys: Sequence[bytes] = keys
+        self._lengths = lengths_of(full_keys)
 
     def find(
         self, file: SegmentFile, span: Span, is_open: NDArray[np.bool_]
@@ -125,11 +126,10 @@ class _KeySearch:
     def _look_up(self, file: SegmentFile, indices: Positions) -> tuple[Positions, Block | _Pairs]:
         """Return (indices, entries) of those of some keys, at least one, that a file has."""
         if len(indices) >= _MANY_OF_A_FILE:
-            full_keys = self._full_keys.take(pa.array(indices))
-            if lengths_of(full_keys).max() <= _SHORT_KEY:
-                matches, entries = file.find_keys(full_keys)
+            if self._lengths[indices].max() <= _SHORT_KEY:
+                matches, entries = file.find_keys(self._full_keys, indices)
                 return indices[matches], entries
-            keys = full_keys.to_pylist()
+            keys = self._full_keys.take(pa.array(indices)).to_pylist()
         else:
             keys = [self._keys[index] for index in indices.tolist()]
         pairs = file.get_many(keys)

@@ -1,0 +1,166 @@
+"""Laws of the index of a file's keys: it finds what a search in the pages finds."""
+
+from __future__ import annotations
+
+import gc
+import random
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from relstate.storage.errors import CorruptionError
+from relstate.storage.paths import segment_path
+from relstate.storage.segment import keyindex
+from relstate.storage.segment.keyfilter import FilterMemory
+from relstate.storage.segment.keyindex import KeyIndex, LookupIndex
+from relstate.storage.segment.page import Pages
+from relstate.storage.segment.search import find_keys
+from relstate.storage.segment.segment import SegmentFile
+from support.examples import examples
+from support.segments import folder_for_segments, open_file, write_pairs
+
+
+def _pages(path: Path, keys: list[bytes]) -> Pages:
+    environment = folder_for_segments(path)
+    record = write_pairs(environment, [(key, b"value of " + key) for key in keys])
+    return Pages(environment.map(segment_path(record.name)))
+
+
+def _key(draw: random.Random, width: int, prefix: bytes) -> bytes:
+    """Return a key of which few bytes vary, at the beginning, in the middle and at the end."""
+    content = bytearray(prefix.ljust(width, b"\x80"))
+    for place in {2 % width, width // 2, width - 2, width - 1}:
+        content[place] = draw.randrange(256)
+    return bytes(content)
+
+
+@pytest.mark.parametrize("width", [8, 9, 11, 15, 16])
+@pytest.mark.parametrize("seed", range(examples(4)))
+def test_an_index_finds_what_a_search_in_the_pages_finds(
+    tmp_path: Path, width: int, seed: int
+) -> None:
+    """Keys that are there, others, and others that differ only where the file's keys do not."""
+    draw = random.Random(f"{width} {seed}")
+    keys = sorted({_key(draw, width, b"\x01") for _ in range(draw.choice([1, 30, 2000]))})
+    pages = _pages(tmp_path, keys)
+    index = KeyIndex.of(pages)
+    assert index is not None
+    drawn = {_key(draw, width, b"\x01") for _ in range(200)}
+    drawn |= {_key(draw, width, b"\x02") for _ in range(20)}
+    drawn |= {b"\x02" + key[1:] for key in keys[:20]}
+    asked = pa.array(sorted(drawn.union(draw.sample(keys, min(100, len(keys))))), pa.large_binary())
+    rows = np.sort(np.array(draw.sample(range(len(asked)), len(asked) // 2), np.int64))
+
+    indices, nodes = index.find(asked, rows)
+    expected, entries = find_keys(pages, asked.take(pa.array(rows)))
+
+    assert indices.tolist() == expected.tolist()
+    assert (pages.entries(nodes).key_starts == entries.key_starts).all()
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        [],
+        [b"\x01short"],
+        [b"\x01of-a-length", b"\x01of-another-length"],
+        [b"\x01" + b"x" * 16],
+        [bytes([byte]) * 12 for byte in (1, 2)],
+    ],
+    ids=["none", "short", "several lengths", "long", "too many bytes differ"],
+)
+def test_other_files_have_no_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: list[bytes]
+) -> None:
+    """They take no memory, and no second attempt."""
+    memory = FilterMemory(1000)
+    monkeypatch.setattr(keyindex, "filter_memory", memory)
+    pages = _pages(tmp_path, keys)
+    rows = np.zeros(1000, np.int64)
+    asked = pa.array([b"\x01" * 12], pa.large_binary())
+    lookup_index = LookupIndex()
+
+    assert lookup_index.for_lookups(pages, asked, rows) is None
+    monkeypatch.setattr(keyindex, "KeyIndex", None)
+    assert lookup_index.for_lookups(pages, asked, rows) is None
+    assert memory.reserve(1000)
+
+
+@pytest.mark.parametrize("width", [8, 11, 16])
+def test_eight_bytes_of_a_key_may_differ(tmp_path: Path, width: int) -> None:
+    """In whatever words they are, each counts once."""
+    draw = random.Random(width)
+    keys = sorted(draw.randbytes(8).rjust(width, b"\x01") for _ in range(300))
+    index = KeyIndex.of(_pages(tmp_path, keys))
+
+    assert index is not None
+    indices, _ = index.find(pa.array(keys, pa.large_binary()), np.arange(300))
+    assert len(indices) == 300
+
+
+def test_an_index_is_made_after_many_lookups(tmp_path: Path) -> None:
+    """Of a quarter as many keys as the file has; it is not for keys of another length."""
+    pages = _pages(tmp_path, [b"\x01%010d" % number for number in range(1000)])
+    lookup_index = LookupIndex()
+    asked = pa.array([b"\x01%010d" % 7, b"\x01%09d" % 7], pa.large_binary())
+    first, both = np.zeros(100, np.int64), np.arange(2)
+
+    assert lookup_index.for_lookups(pages, asked, first) is None
+    assert lookup_index.for_lookups(pages, asked, first) is None
+    index = lookup_index.for_lookups(pages, asked, first)
+    assert index is not None
+    assert lookup_index.for_lookups(pages, asked, first) is index
+    assert lookup_index.for_lookups(pages, asked, both) is None
+
+
+def test_the_indexes_of_a_process_share_a_bounded_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an index takes is free again when nobody has it."""
+    memory = FilterMemory(1500 * 12)
+    monkeypatch.setattr(keyindex, "filter_memory", memory)
+    pages = _pages(tmp_path, [b"\x01%010d" % number for number in range(1000)])
+    index = KeyIndex.of(pages)
+
+    assert index is not None
+    assert KeyIndex.of(pages) is None
+    del index
+    gc.collect()
+    assert KeyIndex.of(pages) is not None
+
+
+def _file(path: Path, count: int) -> SegmentFile:
+    environment = folder_for_segments(path)
+    pairs = [(b"\x01%010d" % number, b"%d" % number) for number in range(count)]
+    return open_file(environment, write_pairs(environment, pairs))
+
+
+def test_a_file_finds_the_same_with_and_without_its_index(tmp_path: Path) -> None:
+    """The keys at some rows, ascending or not."""
+    file = _file(tmp_path, 500)
+    asked = pa.array([b"\x01%010d" % (3 * number) for number in range(300)], pa.large_binary())
+    rows = np.array([5, 0, 299, 166, 167, 4], np.int64)
+    before = file.find_keys(asked, rows)
+    file.find_keys(asked, np.zeros(500, np.int64))
+    after = file.find_keys(asked, rows)
+
+    assert file._lookup_index._index is not None
+    assert before[0].tolist() == after[0].tolist() == [0, 1, 3, 5]
+    values = [matches[1].value_bytes().to_pylist() for matches in (before, after)]
+    assert values[0] == values[1] == [b"15", b"0", b"498", b"12"]
+
+
+def test_keys_in_no_order_are_damage(tmp_path: Path) -> None:
+    """The error names the file."""
+    environment = folder_for_segments(tmp_path)
+    keys = [b"\x01%010d" % number for number in range(100)]
+    record = write_pairs(environment, [(key, b"value") for key in keys])
+    path = Path(environment.local_path(segment_path(record.name)))
+    path.write_bytes(path.read_bytes().replace(keys[50], keys[7]))
+    file = open_file(environment, record)
+    asked = pa.array(keys, pa.large_binary())
+
+    with pytest.raises(CorruptionError, match=record.name):
+        file.find_keys(asked, np.arange(100))
