@@ -198,9 +198,9 @@ class ReadPlan:
             return stored
         return min(replace(self, verify="size").open().examined_bytes(self.where), stored)
 
-    def is_on_this_machine(self) -> bool:
+    def is_on_this_machine(self, environment: Environment | None = None) -> bool:
         """Return whether no large file of the table would have to be fetched from a server."""
-        environment = environment_of(self.path)
+        environment = environment or environment_of(self.path)
         if not environment.is_remote:
             return True
         records = (segment.record for segment in self.segments)

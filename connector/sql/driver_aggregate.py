@@ -15,7 +15,7 @@ from relstate.connector.parallelism import driver_threads
 from relstate.connector.types import passes_as_is
 from relstate.storage import AggregatePlan, add_up_in_threads, types
 
-THREAD_BYTES = 128 << 20
+THREAD_BYTES = 192 << 20
 """Stored bytes that a thread of the driver examines at most."""
 
 

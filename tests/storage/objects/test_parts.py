@@ -106,6 +106,21 @@ def test_the_rest_of_the_segment_comes_behind(reader: Store, written: str) -> No
     assert [name for _, name in environment.taken() if name == written] == []
 
 
+def test_a_plan_knows_whether_its_files_are_here(reader: Store, written: str) -> None:
+    """Without a request, and fetching nothing; what is on its way is not here."""
+    plan, environment = reader.read_plan("t"), environment_of(reader)
+    environment.taken()
+    assert not plan.is_on_this_machine(environment)
+    assert environment.taken() == []
+    assert environment.waiting == []  # type: ignore[attr-defined]
+
+    reader.table("t").get(1000)
+    assert not plan.is_on_this_machine(environment)
+    (fetch,) = environment.waiting  # type: ignore[attr-defined]
+    fetch()
+    assert plan.is_on_this_machine(environment)
+
+
 def test_a_thread_fetches_behind(uri: str, written: str, tmp_path: Path) -> None:
     """Without being asked again, and nobody waits for it."""
     environment = CountedStore(uri, tmp_path / "reader")
