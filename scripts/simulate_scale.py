@@ -1,11 +1,11 @@
 """Simulate the log and the compaction of large stores on an object store, without their data.
 
-    python scripts/simulate_scale.py [sizes] [checkpoints] [writers] [year]
+    python scripts/simulate_scale.py [sizes] [reads] [checkpoints] [writers] [year]
 
 The code of the log, of commits and of the choice of merges is the real one. The environment is not:
 it keeps the files of the log in memory and only the sizes of segments, and its clock advances by
 what the requests would take, and by what this process computes. What is printed is the table of
-docs/scaling.md of that name; without names all four.
+docs/scaling.md of that name; without names all five.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import gc
 import heapq
 import itertools
+import pickle
 import random
 import statistics
 import sys
@@ -20,8 +21,9 @@ import threading
 import time
 import tracemalloc
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,13 +38,17 @@ from relstate.storage.log.proposal import NewTable, Proposal
 from relstate.storage.log.segment_record import SegmentRecord, TableStatistics
 from relstate.storage.log.sequenced_segment import SequencedSegment
 from relstate.storage.log.state import StoreState
+from relstate.storage.log.table_segments import select
 from relstate.storage.log.transaction import commit
 from relstate.storage.maintenance.layout import output_sequence_number, recent_components
 from relstate.storage.maintenance.policy import FEW, automatic
 from relstate.storage.paths import SEGMENTS, checkpoint_path, segment_path
+from relstate.storage.read_plan import ReadPlan
 from relstate.storage.schema.schema import TableSchema
 from relstate.storage.schema.types import BigInt, Field, String
+from relstate.storage.segment.key import KeyPrefix
 from relstate.storage.segment.writer import SEGMENT_BYTES
+from relstate.storage.table.rangetest import RangeTest
 
 # What requests of an object store take, in seconds, and how fast a process moves bytes.
 PUT, GET, LIST = 0.030, 0.015, 0.030
@@ -52,6 +58,8 @@ NAMES_PER_LIST = 1_000
 TB = 10**12
 SHARDS, VNODES = 16, 256
 TABLE = 1
+_PREFIX = KeyPrefix(TABLE, VNODES)
+_KEYS = 1 << 60
 _SCHEMA = TableSchema.build(
     [Field("id", BigInt(), nullable=False), Field("name", String())], ["id"], None
 )
@@ -202,6 +210,16 @@ class ObjectStore:
             raise FileExistsError(name)
         self.files[name], self.put_times[name] = data, self.now()
 
+    def put_all_if_absent(self, files: Mapping[str, bytes]) -> frozenset[str]:
+        """Put files at the same time."""
+        taken = frozenset(name for name in files if name in self.files)
+        self.requests["put"] += max(len(files) - 1, 0)
+        if files:
+            self._request("put", PUT, sum(map(len, files.values())))
+        for name in files.keys() - taken:
+            self.files[name], self.put_times[name] = files[name], self.now()
+        return taken
+
     def put_segment(self, name: str, size: int) -> None:
         """Put a segment."""
         self._request("put segment", PUT, size)
@@ -238,20 +256,36 @@ class ObjectStore:
 # --- Segments without data ------------------------------------------------------------------------
 
 
-def record(environment: ObjectStore, shard_bytes: Sequence[int]) -> SegmentRecord:
-    """Return the record of a segment with so many bytes of rows in each shard."""
+def record(
+    name: str, shard_bytes: Sequence[int], first: tuple[int, int], last: tuple[int, int]
+) -> SegmentRecord:
+    """Return the record of a segment with so many bytes of rows in each shard.
+
+    ``first``, ``last``: the vnode and the number of its first and of its last row.
+    """
+    numbers = (first[1], last[1]) if first[0] == last[0] else (0, _KEYS - 1)
     of_table = TableStatistics(
         TABLE,
         max(sum(shard_bytes) // 100, 1),
         0,
-        bytes(12),
-        b"\xff" * 12,
+        full_key(*first),
+        full_key(*last),
         tuple(shard_bytes),
-        bytes(9),
-        b"\xff" * 9,
+        *(full_key(0, number)[_PREFIX.size :] for number in numbers),
     )
-    name = f"{environment.random_id()}-0"
     return SegmentRecord(name, max(sum(shard_bytes), 4096), "0123456789abcdef", (of_table,))
+
+
+def full_key(vnode: int, number: int) -> bytes:
+    """Return the full key of a row: its primary key is a BIGINT."""
+    return _PREFIX.of(vnode) + b"\x01" + number.to_bytes(8, "big")
+
+
+def unsorted(environment: ObjectStore, shard_bytes: Sequence[int]) -> SegmentRecord:
+    """Return the record of a segment with rows of any keys."""
+    shards = [shard for shard, size in enumerate(shard_bytes) if size]
+    ends = (shards[0] * VNODES // SHARDS, 0), ((shards[-1] + 1) * VNODES // SHARDS - 1, _KEYS - 1)
+    return record(f"{environment.random_id()}-000000", shard_bytes, *ends)
 
 
 def spread(size: int) -> list[int]:
@@ -285,16 +319,28 @@ def new_store(environment: ObjectStore) -> tuple[Log, StoreState]:
 def with_data(environment: ObjectStore, state: StoreState, size: int) -> StoreState:
     """Return a state whose table is compacted and has so many bytes."""
     segments = []
-    for shard_bytes in cut([size // SHARDS] * SHARDS):
-        made = record(environment, shard_bytes)
-        segments.append(SequencedSegment(made, state.epoch, 0))
+    count, vnodes = -(-size // SHARDS // SEGMENT_BYTES), VNODES // SHARDS
+    for shard, job in enumerate([environment.random_id() for _ in range(SHARDS)]):
+        sizes = [0] * SHARDS
+        sizes[shard] = size // SHARDS // count
+        # Sorted by vnode and key, as a compaction writes them.
+        ends = [divmod(number * vnodes * _KEYS // count, _KEYS) for number in range(count + 1)]
+        for number, (first, last) in enumerate(pairwise(ends)):
+            start = shard * vnodes
+            made = record(
+                f"{job}-{number:06d}",
+                sizes,
+                (start + first[0], first[1]),
+                (start + last[0], last[1] - 1) if last[1] else (start + last[0] - 1, _KEYS - 1),
+            )
+            segments.append(SequencedSegment(made, state.epoch, 0))
     return replace(state, segments=LiveSegments.of(segments))
 
 
 def write(environment: ObjectStore, log: Log, state: StoreState, size: int) -> StoreState:
     """Put a segment, and commit it."""
     started = environment.now()
-    made = record(environment, spread(size))
+    made = unsorted(environment, spread(size))
     environment.put_segment(made.name, made.size)
     proposal = Proposal(operation="write", started=started, segments=(made,))
     return commit(log, state, proposal).state
@@ -317,7 +363,7 @@ def merge(environment: ObjectStore, log: Log, state: StoreState) -> tuple[StoreS
                 sizes[shard] += size
         parts = list(cut(sizes)) if chosen.by_shard else [sizes]
         number = output_sequence_number(chosen.inputs)
-        written += [replace(record(environment, part), sequence_number=number) for part in parts]
+        written += [replace(unsorted(environment, part), sequence_number=number) for part in parts]
         removed += inputs
     if not removed:
         return state, 0
@@ -393,6 +439,61 @@ def _print_size(terabytes: float) -> None:
     )
 
 
+def reads(tables: Sequence[float] = (1, 10, 100)) -> None:
+    """Print what it takes to find the files of reads of tables of so many TB."""
+    _head("table", "read", "manifests", "downloaded", "time", "memory", "files", "what travels")
+    for terabytes in tables:
+        environment = ObjectStore(Time())
+        log, empty = new_store(environment)
+        log.put_checkpoint(with_data(environment, empty, round(terabytes * TB)))
+        del log, empty
+        gc.collect()
+        _print_reads(environment, terabytes)
+
+
+def _print_reads(environment: ObjectStore, terabytes: float) -> None:
+    """Print the costs of some reads of one table, each by a process that has read nothing else."""
+
+    def plan(state: StoreState) -> ReadPlan:
+        planned = ReadPlan.of("s3://bucket/store", state, "t")
+        assert planned.stored_bytes
+        assert len(planned.partitions(VNODES)) == VNODES
+        return planned
+
+    def files(
+        ranges: Sequence[tuple[bytes, bytes]],
+    ) -> Callable[[StoreState], Sequence[SequencedSegment]]:
+        test = RangeTest.of(ranges, _PREFIX, SHARDS)
+        return lambda state: select(state.segments_of(TABLE), TABLE, test, test.shards)
+
+    key, prefix = full_key(77, _KEYS // 3), full_key(77, _KEYS // 3)[:-7]
+    works: dict[str, Callable[[StoreState], ReadPlan | Sequence[SequencedSegment]]] = {
+        "plan all": plan,
+        "task of a vnode": files([(_PREFIX.of(77), _PREFIX.of(78))]),
+        "get": files([(key, key + b"\0")]),
+        "prefix in a vnode": files([(prefix, prefix + b"\xff" * 8)]),
+        "range in all vnodes": files(
+            [(full_key(v, _KEYS // 3), full_key(v, _KEYS // 3 + 1)) for v in range(VNODES)]
+        ),
+    }
+    for name, work in works.items():
+        state = Log(environment, EntryCache(), ManifestCache()).load()
+        environment.requests.clear()
+        started = time.process_time()
+        result = work(state)
+        seconds = time.process_time() - started
+        gets, size = environment.requests["get"], environment.requests["get bytes"]
+        segments = result.segments if isinstance(result, ReadPlan) else result
+        travels = len(pickle.dumps(result)) if isinstance(result, ReadPlan) else 0
+        fresh = Log(environment, EntryCache(), ManifestCache()).load()
+        memory = _memory_of(lambda work=work, fresh=fresh: (work(fresh), fresh))
+        print(
+            f"| {terabytes} TB | {name} | {gets} | {size / 1e6:,.2f} MB | {1e3 * seconds:,.0f} ms "
+            f"| {memory / 1e6:,.1f} MB | {len(segments):,} | {travels / 1e6:.2f} MB |",
+            flush=True,
+        )
+
+
 def checkpoints(tables: Sequence[float] = (1, 10, 100), commits: int = 640) -> None:
     """Print what commits to tables of so many TB write to the log, and what they read."""
     _head("table", "per commit", "get", "put", "written per checkpoint", "its own file", "seconds")
@@ -444,7 +545,7 @@ def _commit_without_log(environment: ObjectStore, state: StoreState) -> StoreSta
         time=state.time,
         started=state.time,
         operation="write",
-        added=(record(environment, spread(100_000)),),
+        added=(unsorted(environment, spread(100_000)),),
     )
     return state.apply(entry)
 
@@ -520,7 +621,13 @@ def year(epochs: int = 20_000) -> None:
         )
 
 
-PARTS = {"sizes": sizes, "checkpoints": checkpoints, "writers": writers, "year": year}
+PARTS = {
+    "sizes": sizes,
+    "reads": reads,
+    "checkpoints": checkpoints,
+    "writers": writers,
+    "year": year,
+}
 
 if __name__ == "__main__":
     for part in sys.argv[1:] or PARTS:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Protocol, TypeVar
 
@@ -193,6 +193,12 @@ class Environment(Protocol):
         its content; they may be durable although it was not created. FileExistsError if the name
         is taken; StorageFullError or FilesystemError if the file was certainly not created;
         UnknownOutcomeError if it may or may not have been.
+        """
+
+    def put_all_if_absent(self, files: Mapping[str, bytes]) -> frozenset[str]:
+        """Do what `put_if_absent` does with files; at the same time where each waits for a server.
+
+        Return the names that were taken. After an error some files may have been created.
         """
 
     def write(self, name: str, parts: Iterable[Content]) -> None:
@@ -393,6 +399,12 @@ class LocalEnvironment:
         with _in_doubt(path):
             self._disk.sync(os.path.dirname(path))
 
+    def put_all_if_absent(self, files: Mapping[str, bytes]) -> frozenset[str]:
+        """Create files one after another; return the names that were taken."""
+        return frozenset(
+            name for name, data in files.items() if not created(self.put_if_absent, name, data)
+        )
+
     def _sync_all(self, paths: Sequence[str]) -> None:
         try:
             self._disk.sync_all(paths)
@@ -442,6 +454,15 @@ class LocalEnvironment:
     def random_id(self) -> str:
         """Return 16 random bytes as 32 hexadecimal digits."""
         return os.urandom(16).hex()
+
+
+def created(put_if_absent: Callable[[str, bytes], None], name: str, data: bytes) -> bool:
+    """Create a file; return whether its name was free."""
+    try:
+        put_if_absent(name, data)
+    except FileExistsError:
+        return False
+    return True
 
 
 def _or_none(read: Callable[[str], _T], name: str) -> _T | None:

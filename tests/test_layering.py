@@ -110,7 +110,6 @@ PURE = (
     "io.BytesIO",
     "io.StringIO",
     "os.PathLike",
-    "os.cpu_count",
     "os.fsencode",
     "os.fspath",
     "os.getpid",

@@ -37,6 +37,11 @@ def test_the_simulation_prints_its_tables(
     (size,) = rows(capsys.readouterr().out)
     assert size[:2] == ["0.01 TB", "160"]
 
+    simulation.reads([0.6])
+    reads = {row[1]: row for row in rows(capsys.readouterr().out)}
+    assert [reads[name][2] for name in ("plan all", "get", "prefix in a vnode")] == ["0", "1", "1"]
+    assert reads["plan all"][6] == "9,552"
+
     simulation.checkpoints([0.6], commits=64)
     (checkpoint,) = rows(capsys.readouterr().out)
     assert float(checkpoint[3]) < 4

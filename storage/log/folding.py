@@ -18,16 +18,17 @@ Does not know: when to fold (log.py).
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Set
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ..paths import archived_checkpoint_path, block_of, checkpoint_path, entry_path
+from ..errors import FilesystemError
+from ..paths import ARCHIVE, archived_checkpoint_path, block_of, checkpoint_path, entry_path
 from .archive import archive_block
 from .checkpoint import encode_checkpoint, encode_divided
 from .files import Listing, LogFiles
-from .live_segments import SIZE, file_names
-from .manifest_files import ManifestFiles
+from .live_segments import SIZE, Manifests, file_names
+from .manifest_files import RELIED, ManifestFiles
+from .moment import Moment
 from .state import StoreState
 
 
@@ -70,26 +71,33 @@ class Folding:
 
     def _put_divided(self, state: StoreState) -> None:
         """Write a checkpoint that names manifests. In this order: see manifest_files.py."""
+        # What is kept is so while the checkpoint that names it is the newest or before that.
+        begun = Moment.of(self._environment)
         kept = self._kept_manifests()
         files = ManifestFiles(self._environment, state.settings.shards, self._files.manifest_cache)
-        put = files.put(state.segments.divided(self._division.size).manifests, kept)
-        is_new = self._put(state.epoch, encode_divided(state, put.manifests))
-        put.confirm()
+        manifests = files.put(state.segments.divided(self._division.size).manifests, kept)
+        if not begun.is_within(RELIED, Moment.of(self._environment)):
+            raise FilesystemError(
+                f"{self._environment.location(ARCHIVE)}: the manifests of epoch {state.epoch} took "
+                "so long that a vacuum may remove them before a checkpoint names them; the next "
+                "checkpoint replaces this one"
+            )
+        is_new = self._put(state.epoch, encode_divided(state, manifests))
         # Another writer may have divided it otherwise: what that one named is kept.
-        if is_new or self._names(state.epoch) >= file_names(put.manifests):
-            state.segments.adopt(put.manifests, state.epoch)
+        if is_new or file_names(self._manifests(state.epoch)) >= file_names(manifests):
+            state.segments.adopt(manifests, state.epoch)
 
-    def _kept_manifests(self) -> Set[str]:
-        """Return the names of the manifests of the newest checkpoint in the log's folder."""
+    def _kept_manifests(self) -> Manifests:
+        """Return the manifests of the newest checkpoint in the log's folder."""
         checkpoints = self._files.listing().checkpoints
-        return self._names(checkpoints[-1]) if checkpoints else frozenset()
+        return self._manifests(checkpoints[-1]) if checkpoints else {}
 
-    def _names(self, epoch: int) -> Set[str]:
-        """Return the names of the manifests of a checkpoint; none if it is gone."""
+    def _manifests(self, epoch: int) -> Manifests:
+        """Return the manifests of a checkpoint; none if it is gone."""
         try:
-            return file_names(self._files.checkpoint(epoch).segments.manifests)
+            return self._files.checkpoint(epoch).segments.manifests
         except FileNotFoundError:
-            return frozenset()
+            return {}
 
     def _archive_checkpoint(self, epoch: int) -> None:
         with suppress(FileNotFoundError, FileExistsError):  # another writer did; it is equal

@@ -88,6 +88,7 @@ class LiveSegments(Mapping[str, SequencedSegment]):
         for manifest in self._all():
             try:
                 yield from manifest.content.segments
+                manifest.check_summaries()
             except CorruptionError as error:
                 yield error
 

@@ -21,6 +21,7 @@ from typing import Any, Protocol, TypeAlias
 
 import xxhash
 
+from ..errors import CorruptionError
 from .frame import seal
 from .sequenced_segment import KEY_OF, SegmentKey, SequencedSegment
 from .table_summary import SMALL, TableSummary
@@ -61,28 +62,32 @@ class ManifestContent:
 class ManifestFile:
     """The file of a manifest, and what checkpoints say of the segments in it.
 
-    ``name`` is a hash of its content, ``size`` in bytes. ``tables`` counts the segments with rows
+    ``name`` is a hash of its content, ``size`` in bytes, ``period`` when it was put: see
+    manifest_files.py. ``tables`` counts the segments with rows
     of each table, by its id; ``small`` those of them that have at most `SMALL` bytes.
     ``summaries``: of the tables, by their ids; a plan has only that of its own table.
     """
 
     name: str
     size: int
+    period: int
     tables: Mapping[int, int]
     small: Mapping[int, int]
     summaries: Mapping[int, TableSummary]
 
     @classmethod
-    def of(cls, name: str, size: int, summaries: Mapping[int, TableSummary]) -> ManifestFile:
+    def of(
+        cls, name: str, size: int, period: int, summaries: Mapping[int, TableSummary]
+    ) -> ManifestFile:
         """Return a file whose segments have these summaries."""
         tables = {table_id: summary.count for table_id, summary in summaries.items()}
         small = {table_id: summary.small for table_id, summary in summaries.items()}
-        return cls(name, size, tables, small, summaries)
+        return cls(name, size, period, tables, small, summaries)
 
     def of_table(self, table_id: int) -> ManifestFile:
         """Return what is needed of it to read the rows of one table."""
         summaries = {table_id: self.summaries[table_id]}
-        return ManifestFile(self.name, self.size, self.tables, {}, summaries)
+        return ManifestFile(self.name, self.size, self.period, self.tables, {}, summaries)
 
 
 class ManifestReader(Protocol):
@@ -115,9 +120,16 @@ class Manifest:
         content = ManifestContent(tuple(segments))
         return cls(shard, segments[-1].key, len(segments), in_memory=content)
 
-    def in_file(self, name: str, size: int, reader: ManifestReader) -> Manifest:
-        """Return the manifest as one whose content is in a file, of this name and size."""
-        file = ManifestFile.of(name, size, self.content.summaries())
+    def has_content_of(self, manifest: Manifest) -> bool:
+        """Return whether this one, which has a file, has the segments of another one."""
+        assert self.file is not None
+        if self.count != manifest.count:
+            return False
+        return name_of(manifest.encode(self.file.period)) == self.file.name
+
+    def in_file(self, name: str, size: int, period: int, reader: ManifestReader) -> Manifest:
+        """Return the manifest as one whose content is in a file: see `ManifestFile`."""
+        file = ManifestFile.of(name, size, period, self.content.summaries())
         return Manifest(self.shard, self.last, self.count, file, reader)
 
     @property
@@ -153,6 +165,17 @@ class Manifest:
         assert self.reader is not None
         return self.reader.cached(self)
 
+    def check_summaries(self) -> None:
+        """Raise CorruptionError unless the checkpoint says of the tables what the segments do.
+
+        Decodes all records: readers rely on it.
+        """
+        if self.file is not None and self.content.summaries() != self.file.summaries:
+            raise CorruptionError(
+                f"manifest {self.file.name}: its segments do not have the sums and keys that the "
+                "checkpoint of the log says: restore both from a backup"
+            )
+
     def get(self, key: SegmentKey) -> SequencedSegment | None:
         """Return the segment with a key, if it is in the manifest."""
         segments = self.content.segments
@@ -175,10 +198,11 @@ class Manifest:
         elif segments:
             yield Manifest.of(self.shard, segments)
 
-    def encode(self) -> bytes:
-        """Return the content of the manifest's file."""
+    def encode(self, period: int) -> bytes:
+        """Return the content of the manifest's file; another one in each period."""
         segments = self.content.segments
-        value = {"shard": self.shard, "segments": columns(segments)} | by_table(segments)
+        head = {"shard": self.shard, "period": period, "segments": columns(segments)}
+        value = head | by_table(segments)
         return seal("manifest", value, [segment.record_json for segment in segments])
 
     def to_json(self) -> dict[str, Any]:
@@ -187,6 +211,7 @@ class Manifest:
         return {
             "name": self.file.name,
             "size": self.file.size,
+            "period": self.file.period,
             "shard": self.shard,
             "last": list(self.last),
             "count": self.count,

@@ -4,10 +4,12 @@ A manifest's name is a hash of its content. So a checkpoint names the files of a
 what has not changed, and two writers that divide one state put the same files.
 
 **What may be removed.** A file that no kept checkpoint names is garbage, and vacuum removes it once
-it is older than any checkpoint that is being written. A writer therefore relies only on what the
-newest checkpoint in the log's folder names, which is kept, and puts everything else, if it is
-absent. If such a file was there already, it may be old, and be removed before the checkpoint is
-there; so the writer looks for what it has put once more after that, and puts again what is gone.
+it is older than `ORPHAN_GRACE`. A writer therefore relies only on what the newest checkpoint in the
+log's folder names, which is kept, and puts everything else. What it puts may be there already, as
+another writer left it. So that it is not about to be removed then, the number of a period, half as
+long as that time, is in the content and thus in the name: a file with the name of this period was
+put in it. A checkpoint that was not put within the other half, because its writer slept, is left to
+the next one. So no vacuum removes what a checkpoint names or is about to name.
 
 Promises: a content that was read is the one that was written; a damaged or missing file is a
 CorruptionError that names it.
@@ -18,10 +20,10 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..environment import Environment, after_fork
+from ..environment import CLOCK_TOLERANCE, Environment, after_fork
 from ..environments import environment_of
 from ..errors import CorruptionError
 from ..paths import ARCHIVE, manifest_path
@@ -35,8 +37,13 @@ from .manifest import (
     name_of,
     segments_from_json,
 )
+from .moment import ORPHAN_GRACE
 from .table_summary import TableSummary
 
+# The length of a period, in microseconds.
+_PERIOD = ORPHAN_GRACE // 2
+# For so many seconds a checkpoint may be put that names what was put for it.
+RELIED = (ORPHAN_GRACE - _PERIOD - 2 * CLOCK_TOLERANCE) / 1_000_000
 # Segments whose records are in memory, undecoded, at most: some 100 MB.
 _CACHED_SEGMENTS = 1 << 16
 
@@ -151,7 +158,7 @@ class ManifestFiles:
         epoch, rank, name = value["last"]
         tables = [TableSummary.from_json(table, self._shards) for table in value["tables"]]
         summaries = {table.statistics.table_id: table for table in tables}
-        numbers = (epoch, rank, value["count"], value["size"])
+        numbers = (epoch, rank, value["count"], value["size"], value["period"])
         texts = (name, value["name"])
         shard = value["shard"]
         if any(type(number) is not int or number < 0 for number in numbers):
@@ -162,62 +169,43 @@ class ManifestFiles:
             raise ValueError(f"the shard {shard!r:.100}")
         if len(summaries) < len(tables):
             raise ValueError(f"tables of the manifest {value['name']!r:.100}")
-        file = ManifestFile.of(value["name"], value["size"], summaries)
+        file = ManifestFile.of(value["name"], value["size"], value["period"], summaries)
         return Manifest(shard, (epoch, rank, name), value["count"], file, self)
 
-    def put(self, manifests: Manifests, named: Collection[str]) -> PutManifests:
-        """Put the manifests that have no file; ``named``: the names of files that are kept."""
-        put = PutManifests(self._environment)
-        stored = {
-            shard: tuple(self._put(manifest, named, put) for manifest in of_shard)
-            for shard, of_shard in manifests.items()
+    def put(self, manifests: Manifests, kept: Manifests) -> Manifests:
+        """Return the manifests that a checkpoint is to name, after putting those without a file.
+
+        ``kept``: those of a checkpoint that is kept. The new one has to be there within `RELIED`
+        seconds from the call on.
+        """
+        by_file = {
+            manifest.file.name: manifest
+            for of_shard in kept.values()
+            for manifest in of_shard
+            if manifest.file is not None
         }
-        put.manifests = stored
-        put.sync()
-        return put
+        by_end = {(manifest.shard, manifest.last): manifest for manifest in by_file.values()}
+        period = self._environment.now() // _PERIOD
+        files: dict[str, bytes] = {}
 
-    def _put(self, manifest: Manifest, named: Collection[str], put: PutManifests) -> Manifest:
-        if manifest.file is not None and manifest.file.name in named:
-            return manifest
-        data = manifest.encode()
-        name = name_of(data)
-        stored = manifest.in_file(name, len(data), self)
-        if name not in named:
-            put.add(name, data)
-        self._cache.add(self._location(stored), manifest.content)
-        return stored
+        def stored(manifest: Manifest) -> Manifest:
+            if manifest.file is not None and manifest.file.name in by_file:
+                return manifest
+            same = by_end.get((manifest.shard, manifest.last))
+            if same is not None and same.has_content_of(manifest):
+                return same
+            data = manifest.encode(period)
+            name = name_of(data)
+            files[manifest_path(name)] = data
+            in_file = manifest.in_file(name, len(data), period, self)
+            self._cache.add(self._location(in_file), manifest.content)
+            return in_file
 
-
-class PutManifests:
-    """Manifests that were put for a checkpoint. ``manifests``: those that it is to name."""
-
-    def __init__(self, environment: Environment) -> None:
-        self.manifests: Manifests = {}
-        self._environment = environment
-        self._data: dict[str, bytes] = {}
-        self._is_synced = True
-
-    def add(self, name: str, data: bytes) -> None:
-        """Put the file of a manifest, unless it is there."""
-        self._data[name] = data
-        try:
-            self._environment.put_if_absent(manifest_path(name), data)
-        except FileExistsError:  # equal, byte by byte
-            self._is_synced = False
-
-    def sync(self) -> None:
-        """Make the names durable that were there, and may not have been."""
-        if not self._is_synced:
+        result = {shard: tuple(map(stored, of_shard)) for shard, of_shard in manifests.items()}
+        if self._environment.put_all_if_absent(files):
+            # Whoever put them may have died before their names were durable.
             self._environment.sync_folder(ARCHIVE)
-            self._is_synced = True
-
-    def confirm(self) -> None:
-        """Put the files again that were removed before a checkpoint named them."""
-        names = list(self._data)
-        sizes = self._environment.sizes([manifest_path(name) for name in names])
-        for name, size in zip(names, sizes, strict=True):
-            if size is None:
-                self.add(name, self._data[name])
+        return result
 
 
 def _files_at(path: str, shards: int) -> ManifestFiles:

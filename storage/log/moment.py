@@ -15,6 +15,10 @@ from typing import Self
 
 from ..environment import Clock
 
+# Vacuum removes files that nothing names once they are older than this, in microseconds; so nothing
+# may begin to name files that may be as old.
+ORPHAN_GRACE = 24 * 3600 * 1_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class Moment:

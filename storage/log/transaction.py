@@ -36,6 +36,7 @@ from ..paths import RESERVE, SEGMENTS, segment_path
 from .entry import MAX_SEGMENTS, Entry, Transaction
 from .frame import canonical
 from .log import Log
+from .moment import ORPHAN_GRACE
 from .proposal import NO_ADDITIONS, Additions, Proposal, Reads
 from .rules import check_catalog, name_of
 from .segment_record import SegmentRecord
@@ -43,9 +44,6 @@ from .state import StoreState
 from .table_definition import TableDefinition
 from .view import ViewDefinition, ViewProgress
 
-# Vacuum removes files that no commit names once they are older than this; so a commit must not
-# name files of a job that began before that.
-ORPHAN_GRACE = 24 * 3600 * 1_000_000
 # A lost race means that another writer committed; this many in a row mean a fault.
 _ATTEMPTS = 1_000
 

@@ -32,10 +32,11 @@ from ..instant import MOST_SECONDS, seconds_of
 from ..log.entry import Entry
 from ..log.live_segments import KEPT_BLOCKS, file_names
 from ..log.log import Log
+from ..log.moment import ORPHAN_GRACE
 from ..log.proposal import Proposal
 from ..log.rules import oldest_epoch_needed_by_views
 from ..log.state import StoreState
-from ..log.transaction import ORPHAN_GRACE, commit, keep_reserve
+from ..log.transaction import commit, keep_reserve
 from ..paths import (
     ARCHIVE,
     BLOCK,

@@ -10,7 +10,7 @@ Does not know: what the files mean, except which folder has the segments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
@@ -20,7 +20,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from ..disk import Content, FolderVersion
-from ..environment import Clock, LocalEnvironment, SystemClock, check_clock
+from ..environment import Clock, LocalEnvironment, SystemClock, check_clock, created
 from ..errors import CorruptionError
 from ..location import Location
 from ..paths import SEGMENTS
@@ -264,6 +264,16 @@ class ObjectEnvironment:
             check_clock(self.location(name), time, self._server.now(time), "the bucket's clock")
         self.publish_all(after)
         self._client.put_new(self._key(name), data)
+
+    def put_all_if_absent(self, files: Mapping[str, bytes]) -> frozenset[str]:
+        """Create objects at the same time; return the names that were taken."""
+        self._server.check()
+
+        def put(name: str) -> bool:
+            return created(self.put_if_absent, name, files[name])
+
+        are_new = _map_at_once(put, list(files), _TRANSFERS_AT_ONCE)
+        return frozenset(name for name, is_new in zip(files, are_new, strict=True) if not is_new)
 
     def write(self, name: str, parts: Iterable[Content]) -> None:
         """Write a segment to this machine's disk; `publish` uploads it."""

@@ -8,6 +8,7 @@ import os
 import resource
 import threading
 import time
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,19 @@ def test_a_file_is_created_once(root: Path) -> None:
 
     assert environment.read("_log/a") == b"first"
     assert environment.list("_log") == ["a"]
+
+
+def test_many_files_are_created_once(root: Path) -> None:
+    """Also in a bucket; those that were there stay as they are, and are named."""
+    remote = environment_of(f"memory://{uuid.uuid4().hex}")
+    for environment in (LocalEnvironment(str(root)), remote):
+        environment.make_folders(["_archive"])
+        environment.put_if_absent("_archive/1", b"one")
+        files = {f"_archive/{number}": b"%d" % number for number in range(9)}
+        assert environment.put_all_if_absent(files) == {"_archive/1"}
+        contents = [b"one" if name.endswith("/1") else data for name, data in files.items()]
+        assert environment.read_all(list(files)) == contents
+        assert environment.put_all_if_absent({}) == set()
 
 
 def test_of_many_creators_exactly_one_succeeds(root: Path) -> None:

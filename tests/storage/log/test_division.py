@@ -9,17 +9,25 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import pytest
 
 from relstate.storage.check import check
 from relstate.storage.environment import Environment, LocalEnvironment
-from relstate.storage.errors import ConflictError, CorruptionError, RelstateError
+from relstate.storage.errors import (
+    ConflictError,
+    CorruptionError,
+    FilesystemError,
+    RelstateError,
+)
 from relstate.storage.log.checkpoint import encode_checkpoint
 from relstate.storage.log.folding import Division
+from relstate.storage.log.frame import seal, unseal
 from relstate.storage.log.history import EntryCache
 from relstate.storage.log.live_segments import LiveSegments, file_names
 from relstate.storage.log.log import Log
+from relstate.storage.log.manifest import name_of
 from relstate.storage.log.manifest_files import ManifestCache
 from relstate.storage.log.proposal import Proposal
 from relstate.storage.log.segment_record import SegmentRecord, TableStatistics
@@ -275,6 +283,106 @@ def test_a_manifest_in_the_place_of_another_is_damage(tmp_path: Path) -> None:
         list(segments)
 
 
+Forgery: TypeAlias = Callable[[dict[str, Any], dict[str, Any], list[bytes]], None]
+
+
+def swap(values: list[Any]) -> None:
+    """Exchange the first two values."""
+    values[0], values[1] = values[1], values[0]
+
+
+def say_first_again(line: dict[str, Any], content: dict[str, Any], records: list[bytes]) -> None:
+    """Let the second segment be the first one, under another sequence number."""
+    content["segments"]["names"][1] = content["segments"]["names"][0]
+    records[1] = records[0]
+
+
+def swap_segments(line: dict[str, Any], content: dict[str, Any], records: list[bytes]) -> None:
+    """Let the first two segments come in the other order."""
+    for values in (*content["segments"].values(), records):
+        swap(values)
+
+
+FORGERIES: dict[str, Forgery] = {
+    "other shard in the file": lambda line, content, records: content.update(shard=7),
+    "other shard in the checkpoint": lambda line, content, records: line.update(shard=7),
+    "segment twice": say_first_again,
+    "not sorted": swap_segments,
+    "fewer segments": lambda line, content, records: line.update(count=line["count"] + 1),
+    "another last one": lambda line, content, records: line["last"].__setitem__(0, 99),
+    "a record too many": lambda line, content, records: records.append(records[0]),
+    "no segments": lambda line, content, records: content.update(segments={}),
+    "a table less": lambda line, content, records: content.update(segments_by_table=[]),
+    "a table more": lambda line, content, records: content["segments_by_table"].append([9, [0]]),
+    "no number": lambda line, content, records: content["segments"]["epochs"].__setitem__(0, "1"),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_a_forged_manifest_is_damage(tmp_path: Path, forgery: str) -> None:
+    """Its checksums and names are right, but it is not what the checkpoint says: it is named."""
+    environment = quick_environment(tmp_path / "store")
+    writer = Writer.of(environment)
+    writer.write(*(writer.segment([shard], 1) for shard in (2, 2, 2, 2, 2, 2)))
+    divided_log(environment, Division(most=0, size=1000)).put_checkpoint(writer.state)
+    path = checkpoint_path(writer.state.epoch)
+    value, lines = unseal("checkpoint", environment.read(path), path)
+    assert not lines
+    (line,) = value["manifests"]
+    old = manifest_path(line["name"])
+    content, records = unseal("manifest", environment.read(old), old)
+    FORGERIES[forgery](line, content, records)
+    data = seal("manifest", content, records)
+    line |= {"name": name_of(data), "size": len(data)}
+    environment.remove(path)
+    environment.remove(old)
+    environment.put_if_absent(path, seal("checkpoint", value))
+    environment.put_if_absent(manifest_path(line["name"]), data)
+
+    segments = divided_log(environment).load().segments
+    with pytest.raises(CorruptionError, match=f"{line['name']}.manifest.json"):
+        list(segments)
+    report = check(environment, divided_log(environment).load())
+    assert any(line["name"] in problem for problem in report.problems)
+
+
+def test_a_forged_line_of_a_manifest_is_damage(tmp_path: Path) -> None:
+    """Wherever it is no line that is written, the checkpoint is named; check compares the sums."""
+    environment = quick_environment(tmp_path / "store")
+    writer = Writer.of(environment)
+    writer.write(*(writer.segment([shard], 1) for shard in (1, 2, 2, 3)))
+    writer.log.put_checkpoint(writer.state)
+    path = checkpoint_path(writer.state.epoch)
+    original = environment.read(path)
+
+    def forge(change: Callable[[list[Any]], None]) -> None:
+        value, _ = unseal("checkpoint", original, path)
+        change(value["manifests"])
+        environment.remove(path)
+        environment.put_if_absent(path, seal("checkpoint", value))
+
+    changes: list[Callable[[list[Any]], None]] = [
+        lambda lines: lines[0].update(shard=99),
+        lambda lines: lines[0].update(name="../../etc"),
+        lambda lines: lines[0].update(count="1"),
+        lambda lines: lines[0].update(period=-1),
+        lambda lines: lines[0]["tables"].append(lines[0]["tables"][0]),
+        lambda lines: lines[0]["tables"][0].__setitem__(8, [[99, 1]]),
+        lambda lines: lines[0]["tables"][0].__setitem__(9, "ff"),
+        lambda lines: lines.append(lines[-1]),
+    ]
+    for change in changes:
+        forge(change)
+        with pytest.raises(CorruptionError, match=r"checkpoint\.json"):
+            divided_log(environment).load()
+    forge(lambda lines: lines[0]["tables"][0].__setitem__(4, 1234))
+    (name,) = {
+        manifest.file.name for manifest in divided_log(environment).load().segments.manifests[1]
+    }
+    report = check(environment, divided_log(environment).load())
+    assert any(name in problem and "sums" in problem for problem in report.problems)
+
+
 @pytest.fixture
 def due(tmp_path: Path) -> Path:
     """A divided store whose next checkpoint changes a few of its manifests."""
@@ -393,29 +501,67 @@ def test_young_manifests_without_a_checkpoint_stay(tmp_path: Path, clock: Manual
     assert stray not in manifests_of(environment)
 
 
-def test_what_vacuum_removes_before_the_checkpoint_is_put_again(tmp_path: Path) -> None:
-    """A manifest that was there when the writer put it, and was old."""
-    environment = quick_environment(tmp_path / "store")
+def test_no_vacuum_removes_what_a_checkpoint_is_about_to_name(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    """Not even if another writer left the same: of what may be old none is named."""
+    environment = quick_environment(tmp_path / "store", clock)
     writer = Writer.of(environment, seed=5)
     writer.advance(64)
-    # As another writer of this state left it, whose checkpoint is gone.
+    kept = file_names(writer.log.read_checkpoint(32).segments.manifests)
     environment.remove(checkpoint_path(64))
-    old = file_names(writer.state.segments.manifests) - file_names(
-        writer.log.read_checkpoint(32).segments.manifests
-    )
+    age(environment, clock)
+    # The youngest was put now, and a vacuum may begin by its clock when it is a day old.
+    old = manifests_of(environment) - kept
     assert old
+    clock.advance(DAY // 2)
 
     def vacuum_now(touch: str) -> None:
-        if touch.startswith("link _log/"):
-            for name in old:
-                watched.remove(manifest_path(name))
+        for name in old & manifests_of(environment):
+            environment.remove(manifest_path(name))
 
-    watched = FaultyEnvironment(environment.root, before=vacuum_now)
+    watched = FaultyEnvironment(
+        environment.root, before=vacuum_now, crash_at="sync _log", clock=clock
+    )
     in_memory = replace(writer.state, segments=LiveSegments.of(writer.state.segments.values()))
-    divided_log(watched).put_checkpoint(in_memory)
-
-    assert old <= manifests_of(environment)
+    with watched.crashing():
+        divided_log(watched).put_checkpoint(in_memory)
+    assert watched.struck
+    assert not old & manifests_of(environment)
     assert divided_log(environment).load() == writer.state
+    assert divided_log(environment).read_checkpoint(64) == writer.state
+
+
+def test_a_young_file_is_named_again(tmp_path: Path, clock: ManualClock) -> None:
+    """Another writer has just put it: it is not written twice."""
+    environment = quick_environment(tmp_path / "store", clock)
+    writer = Writer.of(environment, seed=5)
+    writer.advance(64)
+    names = manifests_of(environment)
+    environment.remove(checkpoint_path(64))
+    clock.advance(DAY // 3)
+    in_memory = replace(writer.state, segments=LiveSegments.of(writer.state.segments.values()))
+    divided_log(environment).put_checkpoint(in_memory)
+    assert manifests_of(environment) == names
+    assert divided_log(environment).read_checkpoint(64) == writer.state
+
+
+def test_a_writer_that_slept_leaves_its_checkpoint_out(tmp_path: Path, clock: ManualClock) -> None:
+    """What it relied on may be removed by then; the next one is written as ever."""
+    environment = quick_environment(tmp_path / "store", clock)
+    writer = Writer.of(environment)
+    writer.advance(40)
+
+    def sleep(touch: str) -> None:
+        if touch.startswith("link _archive"):
+            clock.suspend(DAY // 2)
+
+    watched = FaultyEnvironment(environment.root, before=sleep, clock=clock)
+    with pytest.raises(FilesystemError, match="may remove them before a checkpoint names them"):
+        divided_log(watched).put_checkpoint(writer.state)
+    assert not environment.exists(checkpoint_path(40))
+    divided_log(environment).put_checkpoint(writer.state)
+    assert divided_log(environment).read_checkpoint(40) == writer.state
 
 
 def test_a_follower_reads_a_newer_checkpoint_in_time(tmp_path: Path, clock: ManualClock) -> None:
