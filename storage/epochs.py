@@ -122,9 +122,7 @@ class Epochs:
     @property
     def state(self) -> StoreState:
         """The store at its newest epoch, looked up now or lately: see `Store.open`. ClosedError."""
-        if self._max_staleness and self._looked.is_within(
-            self._max_staleness, Moment.of(self.environment)
-        ):
+        if self._is_fresh():
             self.check_open()
             return self._state
         return self.look_up()
@@ -144,6 +142,21 @@ class Epochs:
         if newest is not state:
             self._state = newest
         return newest
+
+    @property
+    def looks_by_requests(self) -> bool:
+        """Whether `state` would make a request now."""
+        return (
+            self.environment.is_remote
+            and getattr(self._block, "has_looked", None) is None
+            and not self._is_fresh()
+        )
+
+    def _is_fresh(self) -> bool:
+        """Return whether what is known may be read without a look."""
+        return self._max_staleness > 0 and self._looked.is_within(
+            self._max_staleness, Moment.of(self.environment)
+        )
 
     @contextmanager
     def one_look(self, *, again: bool = False) -> Iterator[None]:

@@ -9,15 +9,21 @@ Does not know: how epochs come to be.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TypeVar
 
 from .epochs import Epochs
+from .errors import RelstateError
 from .figures.html import tables_html
 from .log.names import lower_name
 from .log.state import StoreState
 from .read_plan import ReadPlan
 from .table.storagetable import StorageTable
 from .table.table import Table
+
+_T = TypeVar("_T")
 
 
 class Snapshot:
@@ -81,6 +87,10 @@ class SnapshotReader:
         self._epochs.check_open()
         return self._table
 
+    def begin(self, read: Callable[[StorageTable, bool], _T]) -> _T:
+        """Return what a read of the table returns: see `Reader.begin`."""
+        return read(self(), False)
+
     def __reduce__(self) -> tuple[object, tuple[str, str, int]]:
         return _snapshot_reader, (self._plan.path, self._plan.definition.name, self._plan.epoch)
 
@@ -115,6 +125,29 @@ class LatestReader:
         if last is not None and self._is_quiet(last[0]) and not self._epochs.is_closed:
             return last[1]
         return self.at(self._epochs.state)
+
+    def begin(self, read: Callable[[StorageTable, bool], _T]) -> _T:
+        """Return what a read of the table as it is now returns: see `Reader.begin`.
+
+        Where a look for a newer epoch is a request, the table that was read last is read meanwhile;
+        if it is not the newest, what that returned is dropped. The errors of a call, and of
+        ``read``.
+        """
+        last = self._last
+        if last is None or not self._epochs.looks_by_requests:
+            return read(self(), False)
+        with ThreadPoolExecutor(1) as pool:
+            try:
+                look = pool.submit(lambda: self._epochs.state)
+            except RuntimeError:
+                # The process may have no more threads, or ends.
+                return read(self(), False)
+            begun: list[_T] = []
+            # If an error is not due to what has changed since, the second read has it, too.
+            with suppress(RelstateError):
+                begun.append(read(last[1], True))
+            table = self.at(look.result())
+        return begun[0] if begun and table is last[1] else read(table, False)
 
     def at(self, state: StoreState) -> StorageTable:
         """Return the table as it is in what is known to be the newest state."""

@@ -43,7 +43,11 @@ def objects(bench: Workbench) -> Iterator[Figure]:
     with bucket_server(bench.folder()) as options:
         yield from _scans(bench, options)
         yield _commit(bench, options)
-        yield from _writers(bench, options)
+        yield from _writers(bench, options, "writers", "")
+        port = int(options["endpoint"].rsplit(":", 1)[1])
+        with limited_link(port, _LINK_BYTES, _DELAY) as link:
+            limited = {**options, "endpoint": f"http://127.0.0.1:{link}"}
+            yield from _writers(bench, limited, "apart", f", {_DELAY * 1e3:.0f} ms per request")
     yield from _requests(bench)
 
 
@@ -183,9 +187,14 @@ def _typical(action: Callable[[], object]) -> Run:
     return lambda: median(run() for _ in range(_COMMITS))
 
 
-def _writers(bench: Workbench, options: Mapping[str, str]) -> Iterator[Figure]:
-    """Measure eight processes that commit at once beside one, and the longest wait of a commit."""
-    path = _location(bench, options, "writers")
+def _writers(
+    bench: Workbench, options: Mapping[str, str], name: str, case: str
+) -> Iterator[Figure]:
+    """Measure eight processes that commit at once beside one, and the longest wait of a commit.
+
+    ``name``: of their store; ``case``: what is said of the network.
+    """
+    path = _location(bench, options, name)
     with Store.create(path) as store:
         new_table(store, "small")
     waits: list[float] = []
@@ -210,7 +219,7 @@ def _writers(bench: Workbench, options: Mapping[str, str]) -> Iterator[Figure]:
         samples = in_turns(ours, lambda: rate(1)[0], bench.size.turns)
     yield Figure(
         workload="object-store",
-        case=f"{_WRITERS} writers at once",
+        case=f"{_WRITERS} writers at once{case}",
         unit="commits/s",
         samples=samples,
         comparison=Comparison.RATE,
@@ -219,7 +228,7 @@ def _writers(bench: Workbench, options: Mapping[str, str]) -> Iterator[Figure]:
     )
     yield Figure(
         workload="object-store",
-        case=f"the longest wait of a commit of {_WRITERS} writers",
+        case=f"the longest wait of a commit of {_WRITERS} writers{case}",
         unit="s",
         samples=Samples(tuple(waits[1:])),
         comparison=Comparison.ALONE,

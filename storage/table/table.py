@@ -7,9 +7,10 @@ Does not know: how epochs are found; it asks for a reader each time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
-from typing import Any
+from itertools import chain, islice
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -22,11 +23,27 @@ from .record import Row
 from .rowid import no_key_error
 from .storagetable import StorageTable
 
+_T = TypeVar("_T")
+
+
+class Reader(Protocol):
+    """What returns a table at the epoch to be read now."""
+
+    def __call__(self) -> StorageTable:
+        """Return the table."""
+
+    def begin(self, read: Callable[[StorageTable, bool], _T]) -> _T:
+        """Return what a read of the table returns.
+
+        ``read``: may be called twice, first with an older table; it takes whether to do at once
+        what it would do later, while a look for a newer one is under way.
+        """
+
 
 class Table:
     """One table. Safe between threads."""
 
-    def __init__(self, name: str, reader: Callable[[], StorageTable]) -> None:
+    def __init__(self, name: str, reader: Reader) -> None:
         """``reader`` returns the table at the epoch to be read now."""
         self.name = name
         self._reader = reader
@@ -130,11 +147,17 @@ class Table:
         are local times. UnsupportedExpressionError for an expression that cannot be evaluated
         exactly, SchemaMismatchError for an unknown column.
         """
-        reader = self._reader()
-        predicate = _predicate(reader, where, time_zone)
-        scan = reader.scan_in_order if ordered else reader.scan
-        schema = arrow_schema(column.field for column in reader.columns(columns))
-        return pa.RecordBatchReader.from_batches(schema, scan(columns, where=predicate))
+
+        def begin(
+            reader: StorageTable, at_once: bool
+        ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+            predicate = _predicate(reader, where, time_zone)
+            scan = reader.scan_in_order if ordered else reader.scan
+            schema = arrow_schema(column.field for column in reader.columns(columns))
+            batches = iter(scan(columns, where=predicate))
+            return schema, chain([*islice(batches, 1 if at_once else 0)], batches)
+
+        return pa.RecordBatchReader.from_batches(*self._reader.begin(begin))
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """Return all rows as a stream of Arrow's C interface, which other libraries read."""

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from relstate.storage import Proposal, ReadPlan, Store
 from relstate.storage.environment import SystemClock
-from relstate.storage.errors import OptionError, TableExistsError, TableNotFoundError
+from relstate.storage.errors import (
+    OptionError,
+    SchemaMismatchError,
+    TableExistsError,
+    TableNotFoundError,
+)
 from relstate.storage.log.entry import Entry
+from relstate.storage.table.storagetable import StorageTable
 from support.clock import ManualClock
 from support.object_stores import CountedStore
 from support.stores import upsert, written
@@ -275,14 +282,14 @@ class Slow(CountedStore):
 
     def __init__(self, uri: str, cache: Path) -> None:
         super().__init__(uri, cache)
-        barrier, get_range = threading.Barrier(3), self.client.get_range
+        barrier, take_range = threading.Barrier(3), self.client.take_range
 
-        def wait(key: str, *arguments: Any) -> tuple[bytes, int]:
+        def wait(key: str, *arguments: Any) -> int:
             if "/segments/" in key:
                 barrier.wait(30)
-            return get_range(key, *arguments)
+            return take_range(key, *arguments)
 
-        self.client.get_range = wait  # type: ignore[method-assign]
+        self.client.take_range = wait  # type: ignore[method-assign]
 
 
 def test_cold_segments_are_fetched_at_the_same_time(tmp_path: Path) -> None:
@@ -363,3 +370,52 @@ def test_the_commit_of_a_state_table_takes_no_other_look(store: Store) -> None:
         assert table.get_row(5000 + key) is not None
     table.clear()
     assert of_store(taken(store)) == ["get"]
+
+
+def test_a_scan_begins_while_the_look_is_under_way(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes the same one request, and returns what it would have returned after the look."""
+    upsert(store, "t", [(1, "y")])
+    expected = store.table("t").to_dicts()
+    environment, has_begun = store.environment, threading.Event()
+    assert isinstance(environment, CountedStore)
+    get, scan = environment.client.get, StorageTable.scan_in_order
+
+    def get_later(key: str) -> bytes:
+        assert has_begun.wait(20)
+        return get(key)
+
+    def begin(self: StorageTable, *arguments: Any, **options: Any) -> Iterator[pa.RecordBatch]:
+        for batch in scan(self, *arguments, **options):
+            has_begun.set()
+            yield batch
+
+    monkeypatch.setattr(environment.client, "get", get_later)
+    monkeypatch.setattr(StorageTable, "scan_in_order", begin)
+    taken(store)
+    assert store.table("t").to_dicts() == expected
+    assert of_store(taken(store)) == ["get"]
+
+
+def test_a_scan_of_what_is_not_the_newest_is_begun_again(store: Store, opener: Opener) -> None:
+    """It has the rows, the columns and the errors of the newest epoch."""
+    other = Store.open("", environment=opener())
+    table = store.table("t")
+    for key in range(3):
+        before = table.scan().read_all()
+        upsert(other, "t", [(7000 + key, "other")])
+        after = table.scan(where=f"id = {7000 + key}").read_all()
+        assert after.to_pylist() == [{"id": 7000 + key, "v": "other"}]
+        assert table.scan().read_all().num_rows == before.num_rows + 1
+    other.add_columns("t", "w INT")
+    assert table.scan(["w"], where="id = 7000").read_all().to_pylist() == [{"w": None}]
+    with pytest.raises(SchemaMismatchError):
+        table.scan(["nothing"])
+    with store.one_look():
+        assert store.epoch == other.epoch
+        upsert(other, "t", [(8000, "later", None)])
+        assert table.scan(where="id = 8000").read_all().num_rows == 0
+    other.drop_table("t")
+    with pytest.raises(TableNotFoundError):
+        table.scan()
