@@ -10,7 +10,7 @@ import pytest
 from relstate.storage import Store
 from relstate.storage.errors import ClockError
 from support.clock import ManualClock
-from support.object_stores import DatedStore
+from support.object_stores import CountedStore, DatedStore
 from support.stores import contents, upsert
 
 HOUR = 3600
@@ -61,3 +61,25 @@ def test_a_suspended_machine_goes_on_writing(tmp_path: Path) -> None:
 
     assert environment.probes() == 1
     assert len(contents(store, "t")) == 3
+
+
+def test_a_server_is_probed_once_by_create_and_by_the_first_commit_of_a_process(
+    tmp_path: Path,
+) -> None:
+    """Not by opening: who reads needs no right to write, and opening is not told what follows."""
+    uri = f"memory://{uuid.uuid4().hex}/shop"
+    environments = [CountedStore(uri, tmp_path / name) for name in ("creator", "writer", "reader")]
+
+    def probes(number: int) -> int:
+        return len([name for _, name in environments[number].taken() if ".probe-" in name])
+
+    store = Store.create("", environment=environments[0])
+    assert probes(0) == 4
+    store.create_table("t", "id BIGINT, v STRING", primary_key=["id"])
+    assert probes(0) == 0
+    writer, reader = (Store.open("", environment=place) for place in environments[1:])
+    assert reader.table("t").scan().read_all().num_rows == probes(1) == probes(2) == 0
+    writer.write("t", [{"id": 1, "v": "x"}])
+    assert probes(1) == 4
+    writer.write("t", [{"id": 2, "v": "x"}])
+    assert probes(1) == 0
