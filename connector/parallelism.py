@@ -20,4 +20,4 @@ def parallelism(spark: SparkSession) -> int:
 
 def driver_threads(spark: SparkSession) -> int:
     """Return how many threads of the driver read at once: no more than cores, or tasks of Spark."""
-    return max(1, min(pa.cpu_count(), parallelism(spark), _MOST_THREADS))
+    return max(1, min(int(pa.cpu_count()), parallelism(spark), _MOST_THREADS))
