@@ -1,22 +1,24 @@
 """How processes of one machine learn without a system call that nothing was committed.
 
 A commit is a file with a new name, which others find by a look at the log's folder. Beside the
-entries is a file of 8 bytes, which readers map into their memory: whoever has made an entry writes
-a new random number into it before anybody is told of the commit. A reader takes the number *before*
-it looks at the folder. As long as the number is the same, no commit was reported since that look,
-and another look is not needed.
+entries is a file of 8 bytes, which readers map into their memory: a writer writes a new random
+number into it after its entry exists and before the commit is reported. A reader takes the number
+*before* it looks at the folder. As long as the number is the same, no commit was reported since
+that look, and another look is not needed. Each side makes a system call between its two accesses,
+so the processor does not exchange them.
 
-**Who finds an entry announces it, too**, before it returns anything of it: the writer may have died
-between the two steps. So an epoch that anybody was told of was announced after its entry was made.
+**A reader that finds an entry announces it, too**, before it returns anything of that epoch: the
+writer may have died between the two steps. So every epoch that a call has returned was announced
+after its entry was made.
 
 **The number is random**, not an epoch: writers overwrite each other's in any order, and part of one
 may be mixed with part of another; whatever results differs from what was there before their
 entries. An epoch or a commit id could be written a second time by a process that slept.
 
-**Not longer than `LOOK_INTERVAL`** does a reader rely on it, so that entries which come otherwise
-(a folder that is synchronised from elsewhere, a restored file) are seen, and a file that was
-replaced is mapped again. Who cannot write the number (a read-only file system, another user's file)
-waits until no reader can rely on a look from before the entry.
+**A reader relies on a number for `LOOK_INTERVAL` at most**, so that it sees entries which arrive
+without one (a synchronised folder, a restored file), and maps the file again if it was replaced. A
+process that cannot write the number (a read-only file system, another user's file) waits until no
+reader can rely on a look from before the entry.
 
 **Only local file systems** are mapped, where what one process writes is in the memory of all.
 Elsewhere readers look each time; writers write the number if there is a file, for the folder may be

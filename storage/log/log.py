@@ -19,8 +19,8 @@ behind. Listing the folder once per interval of the environment bounds what a fi
 stale cache, or the entry of a dead writer (below), can hide.
 
 **No look at all** is needed while the signal of the store has the number that it had before the
-last look, for some milliseconds: see commit_signal.py. So whoever makes or finds an entry announces
-it before anybody is told of it.
+last look, for some milliseconds: see commit_signal.py. So a process that makes or finds an entry
+announces it before a call returns anything of it.
 
 **The delay of removal.** Where each look is a request to a server, the environment has a delay: an
 entry is removed only when it is so much older, by the clock of the files, than the newest one. So
@@ -262,7 +262,7 @@ class Log:
     # Following
 
     def is_quiet(self, state: StoreState) -> bool:
-        """Return whether a state is certainly still the newest; if not, `refresh` tells.
+        """Return whether a state is certainly still the newest; if False, call `refresh`.
 
         It takes no look at the folder.
         """
@@ -288,7 +288,7 @@ class Log:
         return newest
 
     def _announce(self, epoch: int) -> None:
-        """Let other processes look at the log before anybody is told of an epoch."""
+        """Let other processes look at the log, before a call returns anything of an epoch."""
         self.environment.announce(SIGNAL, entry_path(epoch))
 
     def _look(self, state: StoreState) -> StoreState:

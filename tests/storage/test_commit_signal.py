@@ -1,4 +1,4 @@
-"""The signal of commits: who reads without a look never misses what somebody was told of.
+"""The signal of commits: a reader without a look never misses a commit that was reported.
 
 The clocks of these tests move by hand, so that no interval ends by chance.
 """
@@ -77,7 +77,7 @@ def commit_by(environment: LocalEnvironment) -> StoreState:
 # The order of the steps
 
 
-def test_who_looks_while_an_entry_is_made_sees_it_after_the_commit(
+def test_a_reader_that_looks_while_an_entry_is_made_sees_it_after_the_commit(
     root: Path, tmp_path: Path, clock: ManualClock
 ) -> None:
     """At every step of a commit: so it is announced after its entry exists, before it returns."""
@@ -133,7 +133,7 @@ def die_before_announcing(root: Path, clock: ManualClock, state: StoreState) -> 
 def test_what_a_dead_writer_did_not_announce_is_seen_after_an_interval(
     root: Path, clock: ManualClock
 ) -> None:
-    """And not before: until then, nobody can have been told of it."""
+    """And not before: until then, no call has returned it."""
     reader = Reader.of(root, clock)
     die_before_announcing(root, clock, reader.state)
 
@@ -142,7 +142,7 @@ def test_what_a_dead_writer_did_not_announce_is_seen_after_an_interval(
     assert reader.look() == 3
 
 
-def test_who_finds_an_entry_announces_it_before_it_tells(root: Path, clock: ManualClock) -> None:
+def test_a_process_that_finds_an_entry_announces_it_first(root: Path, clock: ManualClock) -> None:
     """By a look or by opening the store: all others see it then, without waiting."""
     for finds_by_look in (True, False):
         others = [Reader.of(root, clock) for _ in range(2)]
@@ -242,7 +242,7 @@ def test_files_of_another_machine_are_not_mapped(root: Path, clock: ManualClock,
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC])
-def test_who_cannot_announce_waits_until_all_have_looked(
+def test_a_process_that_cannot_announce_waits_until_all_have_looked(
     root: Path, clock: ManualClock, number: int
 ) -> None:
     """Unless there is no signal, or the entry is old, by the clock of the files."""
