@@ -16,24 +16,32 @@ from relstate.connector.types import passes_as_is
 from relstate.storage import AggregatePlan, add_up_in_threads, types
 
 THREAD_BYTES = 192 << 20
-"""Stored bytes that a thread of the driver examines at most."""
+"""Stored bytes that a thread of the driver examines at most for a query."""
 
 
-def added_up_on_driver(spark: SparkSession, plan: AggregatePlan) -> pa.Table | None:
-    """Return the partial rows of all rows of a plan; None if tasks have to add them up.
+class DriverAggregates:
+    """What the driver adds up for one query, of all its references together no more than it may."""
 
-    They have to where there is too much to read, or too many groups, or the files are not here.
-    Rows that the log alone knows are not read.
-    """
-    known = plan.known()
-    if known is not None:
-        return known
-    threads = driver_threads(spark)
-    has_little = plan.plan.examined_bytes() <= threads * THREAD_BYTES
-    passes = all(_passes_as_is(field.type) for field in plan.aggregate.fields)
-    if not (has_little and passes and plan.plan.is_on_this_machine()):
-        return None
-    return add_up_in_threads(plan, threads)
+    def __init__(self, spark: SparkSession) -> None:
+        self._threads = driver_threads(spark)
+        self._bytes_left = self._threads * THREAD_BYTES
+
+    def partials_of(self, plan: AggregatePlan) -> pa.Table | None:
+        """Return the partial rows of all rows of a plan; None if tasks have to add them up.
+
+        They have to where there is too much to read, or too many groups, or the files are not
+        here. Rows that the log alone knows are not read.
+        """
+        known = plan.known()
+        if known is not None:
+            return known
+        if not all(_passes_as_is(field.type) for field in plan.aggregate.fields):
+            return None
+        size = plan.plan.examined_bytes()
+        if size > self._bytes_left or not plan.plan.is_on_this_machine():
+            return None
+        self._bytes_left -= size
+        return add_up_in_threads(plan, self._threads)
 
 
 def _passes_as_is(data_type: types.DataType) -> bool:

@@ -46,7 +46,7 @@ from relstate.storage import (
 )
 
 from .consistent_epochs import consistent_epochs
-from .driver_aggregate import added_up_on_driver
+from .driver_aggregate import DriverAggregates
 from .join_reduction import SmallRelations, by_target, reduction
 from .planned_query import PlannedQuery, Relation, is_input, is_read_on_driver, takes_as_is
 from .pruning import key_sources, pruning_conjuncts
@@ -159,10 +159,11 @@ class QueryReader:
 
     def _added_up(self, planned: PlannedQuery) -> PlannedQuery:
         """Return a query with the partial rows that the driver adds up, here and now."""
+        driver = DriverAggregates(self._spark)
         relations = []
         for relation in planned.relations:
             plan = relation.aggregate_plan
-            partials = None if plan is None else added_up_on_driver(self._spark, plan)
+            partials = None if plan is None else driver.partials_of(plan)
             relations.append(replace(relation, partials=partials))
         return replace(planned, relations=tuple(relations))
 

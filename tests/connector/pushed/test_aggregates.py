@@ -321,6 +321,19 @@ def test_the_driver_adds_up_few_rows(
     assert answer(filled.sql(query)) == expected
 
 
+@pytest.mark.usefixtures("in_tasks")
+def test_the_driver_adds_up_few_rows_of_all_references_together(
+    filled: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A query of many aggregates takes no longer to plan than one."""
+    size = filled.store.read_plan("plain").stored_bytes
+    monkeypatch.setattr(driver_aggregate, "driver_threads", lambda _: 2)
+    monkeypatch.setattr(driver_aggregate, "THREAD_BYTES", size)
+    query = " UNION ALL ".join(["SELECT sum(r) FROM plain"] * 3)
+    *rows, _ = filled.sql(f"EXPLAIN {query}").collect()
+    assert [row.partitions for row in rows] == [0, 0, 1]
+
+
 @pytest.mark.usefixtures("on_driver")
 def test_files_on_a_server_are_not_fetched_by_the_driver(
     filled: Database, monkeypatch: pytest.MonkeyPatch
