@@ -232,14 +232,20 @@ class JoinChain:
         result: Node = self.builder.filter(node, remaining)
         if step.kind is JoinKind.FULL and equalities:
             # If one side has no row, the column has the value of the other: the key field has both.
-            assert isinstance(node, Join)
             count = len(equalities)
+            if isinstance(node, Join) and len(node.keys) == count:
+                names: Sequence[str] = [key.field.name for key in node.keys]
+            else:  # by a collation, which gives no key
+                values = [
+                    exp.Anonymous(this="coalesce", expressions=[e.this.copy(), e.expression.copy()])
+                    for e in equalities
+                ]
+                result, names = self.builder.compute(result, values)
             merged = [
-                replace(item, field=key.field.name)
-                for item, key in zip(items[:count], node.keys[:count], strict=True)
+                replace(item, field=name) for item, name in zip(items[:count], names, strict=True)
             ]
             items = (*merged, *items[count:])
-            self.builder.remember_types(node)
+            self.builder.remember_types(result)
         return Relation(result, items), used
 
 

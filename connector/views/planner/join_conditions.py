@@ -83,7 +83,7 @@ def plan_join(
     equalities, before_left, before_right, residual = [], [], [], []
     for condition in conditions:
         equality = _find_equality(condition, left, right)
-        if equality is not None:
+        if equality is not None and not _is_by_collation(builder, left, right, equality):
             equalities.append(equality)
         elif reads_only(left.names, condition) and kind in _LEFT_FIRST:
             before_left.append(condition)
@@ -169,6 +169,27 @@ def _find_equality(condition: Tree, left: Node, right: Node) -> _Equality | None
     if reads_only(right.names, first) and reads_only(left.names, second):
         return _Equality(second, first, is_null_safe)
     return None
+
+
+def _is_by_collation(builder: Builder, left: Node, right: Node, equality: _Equality) -> bool:
+    """Return whether Spark compares two values by a collation: not all equal ones have one key."""
+    condition = equality.condition
+    fields = [
+        field for field in (*left.fields, *right.fields) if field.name in columns_of(condition)
+    ]
+    text = text_of(condition)
+    if "COLLATE" not in text.upper() and not any(_is_collated_type(field.type) for field in fields):
+        return False
+    try:
+        sides = [text_of(equality.left), text_of(equality.right)]
+        data_types = builder.analysis.types_of(fields, [*sides, text])
+    except Exception:  # Of two collations Spark takes neither, unless the text says which.
+        return False
+    return any(map(_is_collated_type, data_types))
+
+
+def _is_collated_type(data_type: types.DataType) -> bool:
+    return isinstance(data_type, types.String) and data_type.is_collated
 
 
 def is_equality(condition: Tree, left: Node, right: Node) -> bool:

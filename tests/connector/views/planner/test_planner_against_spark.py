@@ -242,6 +242,8 @@ SELECT id FROM t WHERE x NOT IN (SELECT x FROM u WHERE x IS NOT NULL AND k > 9)
 SELECT id FROM t WHERE x NOT IN (SELECT k FROM u WHERE k < 0)
 SELECT t.id, u.k FROM t LEFT JOIN u ON t.g = u.g AND coalesce(t.x, 7) NOT IN (SELECT id FROM w WHERE id > 2)
 SELECT t.id, u.k FROM t FULL JOIN u ON t.x = u.x AND (u.k NOT IN (SELECT coalesce(x, 0) FROM t WHERE id > 9) OR t.id = 2)
+SELECT t.id, u.k FROM t LEFT JOIN u ON upper(t.g) COLLATE UTF8_LCASE = u.g AND t.x = u.x
+SELECT g, id, k FROM (SELECT id, upper(g) COLLATE UNICODE_CI AS g FROM t WHERE id < 9) FULL JOIN (SELECT k, g COLLATE UNICODE_CI AS g FROM u WHERE k > 4) USING (g)
 SELECT q.* FROM w, LATERAL (SELECT w.*, w.id + 1 AS n) q
 WITH a AS (SELECT g, x + 1, count(1) FROM t GROUP BY g, x + 1), b AS (SELECT g, max(`count(1)`) FROM a GROUP BY g) SELECT b.`max(count(1))` AS c, a.`(x + 1)` AS d FROM a JOIN b USING (g)
 SELECT `count(1)` AS c FROM (SELECT count(1) FROM t UNION ALL SELECT k FROM u)
