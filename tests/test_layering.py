@@ -60,7 +60,7 @@ OBJECTS_FOLDER = "storage/objects/"
 FLOORS = {
     "storage": (
         "errors", "notebook", "paths", "location", "disk", "commit_signal", "environment",
-        "problems", "objects",
+        "forklock", "problems", "objects",
         "environments", "syntax", "instant", "schema", "codec", "predicate", "expression",
         "aggregate", "log", "segment", "table", "index", "read_plan", "view_failures",
         "aggregate_plan", "threaded_aggregate", "limited_plan", "feed", "maintenance", "figures",

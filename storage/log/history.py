@@ -15,15 +15,13 @@ Does not know: how the newest state is found (log.py).
 
 from __future__ import annotations
 
-import threading
-import weakref
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import pairwise
 
-from ..environment import after_fork
 from ..errors import EpochNotFoundError
+from ..forklock import ForkLock
 from ..instant import iso_time
 from ..paths import ARCHIVE, BLOCK, LOG, block_of
 from .archive import check_parent, is_archived, mixed_stores_error, read_archive
@@ -47,8 +45,7 @@ class EntryCache:
         """``units``: how many entries, and records of segments in them, to hold at most."""
         self._room = units
         self._entries: dict[str, Entry] = {}
-        self._lock = threading.Lock()
-        _caches.add(self)
+        self._lock = ForkLock()
 
     def add(self, entries: Iterable[Entry]) -> None:
         """Add entries, and remove the oldest ones that exceed the limit."""
@@ -70,25 +67,12 @@ class EntryCache:
                 commit_id, epoch = entry.parent, epoch - 1
         return entries
 
-    def renew_lock(self) -> None:
-        """Replace the lock, which another thread may have held when this process forked."""
-        self._lock = threading.Lock()
-
 
 def _units(entry: Entry) -> int:
     return 1 + sum(1 + len(segment.tables) for segment in entry.added)
 
 
-_caches: weakref.WeakSet[EntryCache] = weakref.WeakSet()
 shared_cache = EntryCache()
-
-
-def _renew_locks() -> None:
-    for cache in list(_caches):
-        cache.renew_lock()
-
-
-after_fork(_renew_locks)
 
 
 class History:

@@ -18,14 +18,13 @@ Does not know: which manifests a state has, when checkpoints are made.
 
 from __future__ import annotations
 
-import threading
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..environment import CLOCK_TOLERANCE, Environment, after_fork
+from ..environment import CLOCK_TOLERANCE, Environment
 from ..environments import environment_of
 from ..errors import CorruptionError
+from ..forklock import ForkLock
 from ..paths import ARCHIVE, manifest_path
 from .entry import malformed_error
 from .frame import unseal
@@ -59,8 +58,7 @@ class ManifestCache:
         """``segments``: how many to hold at most, in all manifests but the one used last."""
         self._room = segments
         self._contents: dict[str, ManifestContent] = {}
-        self._lock = threading.Lock()
-        _caches.add(self)
+        self._lock = ForkLock()
 
     def get(self, location: str) -> ManifestContent | None:
         """Return the content of the file at a location, if it is here."""
@@ -80,21 +78,8 @@ class ManifestCache:
                 oldest = self._contents.pop(next(iter(self._contents)))
                 self._room += len(oldest.segments)
 
-    def renew_lock(self) -> None:
-        """Replace the lock, which another thread may have held when this process forked."""
-        self._lock = threading.Lock()
 
-
-_caches: weakref.WeakSet[ManifestCache] = weakref.WeakSet()
 shared_manifests = ManifestCache()
-
-
-def _renew_locks() -> None:
-    for cache in list(_caches):
-        cache.renew_lock()
-
-
-after_fork(_renew_locks)
 
 
 class ManifestFiles:

@@ -1,0 +1,47 @@
+"""A lock that a forked process finds open, whoever held it when the process was forked.
+
+Does not know: what it guards, which must be whole at every moment: the thread that changed it is
+not there in the child.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from types import TracebackType
+
+from .environment import after_fork
+
+
+class ForkLock:
+    """A lock for ``with``; not reentrant."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        _locks.add(self)
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._lock.release()
+
+    def renew(self) -> None:
+        """Replace the lock, which another thread may have held when this process forked."""
+        self._lock = threading.Lock()
+
+
+_locks: weakref.WeakSet[ForkLock] = weakref.WeakSet()
+
+
+def _renew_all() -> None:
+    for lock in list(_locks):
+        lock.renew()
+
+
+after_fork(_renew_all)
