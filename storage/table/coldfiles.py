@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from ..environment import Environment, PartReader
 from ..errors import CorruptionError, SegmentMissingError
-from ..log.log import missing_segment_error
+from ..log.expired_read import missing_segment_error
 from ..log.segment_record import SegmentRecord
 from ..log.sequenced_segment import SequencedSegment
 from ..paths import segment_path

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from ..codec.ragged import Bytes
 from ..environment import Environment
-from ..log.log import missing_manifest_error
+from ..log.expired_read import missing_manifest_error
 from ..log.manifest import Manifest
 from ..log.manifest_files import MissingManifestError
 from ..log.segment_record import TableStatistics

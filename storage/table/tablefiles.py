@@ -22,7 +22,7 @@ from relstate.vnode import shards_of
 from ..codec.ragged import Bytes
 from ..environment import Environment
 from ..errors import SegmentMissingError
-from ..log.log import missing_segment_error
+from ..log.expired_read import missing_segment_error
 from ..log.sequenced_segment import SequencedSegment
 from ..segment.key import successor
 from ..segment.registry import registry
