@@ -29,6 +29,9 @@ WORKERS ?= 2
 # The suites of Spark that also run over an object server: writes, streams, and views kept by both.
 ON_SERVER := $(addprefix tests/connector/,test_write.py test_stream.py test_foreach_batch.py \
 	views/test_refresh.py views/test_stream.py)
+# Those that also run over one that loses, delays and doubles requests: commits, feeds, a stream, a view.
+ON_FAULTS := tests/storage/test_writing.py $(addprefix tests/storage/,feed/test_reader.py test_views.py) \
+	$(addprefix tests/connector/,test_stream.py views/test_stream.py)
 VENV := .venv
 PEERS := .venv-peers
 RUN := $(VENV)/bin/python
@@ -54,6 +57,7 @@ test: $(STAMP)
 test-slow: $(STAMP)
 	$(PYTEST) -m "slow or law" --hypothesis-profile=thorough $(ARGS)
 	$(if $(ARGS),,$(PYTEST) --place=server -m "not slow" $(ON_SERVER))
+	$(if $(ARGS),,$(PYTEST) --place=faulty -m "not slow" $(ON_FAULTS))
 
 durations: $(STAMP)
 	$(PYTEST) --junitxml=build/tests.xml -o junit_family=xunit1 -o junit_duration_report=call $(ARGS)

@@ -14,7 +14,16 @@ from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 from relstate.storage import Store
 from support.examples import QUICK, THOROUGH, Seeds, examples
-from support.places import FOLDER, MEMORY, SERVER, is_elsewhere, path_in, serve_places
+from support.places import (
+    FAULTY,
+    FOLDER,
+    MEMORY,
+    ON_SERVER,
+    SERVER,
+    is_elsewhere,
+    path_in,
+    serve_places,
+)
 from support.stores import StoreMaker, unsynced
 from support.tiers import markers_of, recorded_durations
 
@@ -94,7 +103,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the choice of a place."""
     parser.addoption(
         "--place",
-        choices=[FOLDER, MEMORY, SERVER],
+        choices=[FOLDER, MEMORY, SERVER, FAULTY],
         default=FOLDER,
         help="where the tests make their stores (support/places.py)",
     )
@@ -102,9 +111,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Start the server of the place, which lives as long as the run."""
-    if config.getoption("--place") == SERVER:
+    place = config.getoption("--place")
+    if place in ON_SERVER:
         resources = contextlib.ExitStack()
-        serve_places(resources)
+        serve_places(place, resources)
         config.add_cleanup(resources.close)
 
 

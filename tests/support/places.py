@@ -1,6 +1,7 @@
 """Where the stores of tests are: in folders, in a bucket in memory, or on a server of S3.
 
-``--place`` chooses: ``folder`` (the default), ``memory`` or ``server``. In another place than a
+``--place`` chooses: ``folder`` (the default), ``memory``, ``server`` or ``faulty``: the server
+behind a proxy that drops, delays, doubles, cuts and refuses requests. In another place than a
 folder only those tests run whose stores can be there. A bucket in memory is seen by one process
 alone, so tests that start processes, as all that use Spark do, need a server.
 """
@@ -18,9 +19,12 @@ import pytest
 
 from relstate.storage import Location
 
-from .object_stores import s3_options, s3_server
+from .object_stores import s3_options, s3_server, unreliable_proxy
 
-FOLDER, MEMORY, SERVER = "folder", "memory", "server"
+FOLDER, MEMORY, SERVER, FAULTY = "folder", "memory", "server", "faulty"
+ON_SERVER = (SERVER, FAULTY)
+# Of the requests through the proxy. Repeats hide them: ten in a row are improbable.
+_FAULTS, _FAULTS_SEED = 0.05, 1
 # For a test that is about the files of a folder, whatever the place of others.
 in_folder = pytest.mark.parametrize("place", [FOLDER])
 # For a module whose tests are about stores wherever they are.
@@ -37,10 +41,12 @@ _VARIABLES = {
 }
 
 
-def serve_places(resources: contextlib.ExitStack) -> None:
+def serve_places(place: str, resources: contextlib.ExitStack) -> None:
     """Start a server, which this process and those that it starts find by their environment."""
     folder = Path(resources.enter_context(tempfile.TemporaryDirectory()))
     endpoint = resources.enter_context(s3_server(folder))
+    if place == FAULTY:
+        endpoint = resources.enter_context(unreliable_proxy(endpoint, _FAULTS_SEED, _FAULTS))
     os.environ.update(variables_of(s3_options(endpoint, folder / "cache")))
 
 
@@ -56,7 +62,7 @@ def is_elsewhere(item: pytest.Item, place: str) -> bool:
     callspec = getattr(item, "callspec", None)
     if callspec is not None and "place" in callspec.params:
         return False
-    return place == SERVER or "spark" not in getattr(item, "fixturenames", ())
+    return place in ON_SERVER or "spark" not in getattr(item, "fixturenames", ())
 
 
 def path_in(place: str, folder: Path) -> str:
@@ -64,5 +70,5 @@ def path_in(place: str, folder: Path) -> str:
     name = uuid.uuid4().hex
     if place == FOLDER:
         return str(folder / name)
-    bucket = {MEMORY: "memory://shop", SERVER: "s3://shop"}[place]
+    bucket = "memory://shop" if place == MEMORY else "s3://shop"
     return Location(f"{bucket}/{name}/a store", {"cache_folder": str(folder / "cache")})

@@ -327,6 +327,42 @@ def test_what_is_read_comes_first(uri: str, written: str, tmp_path: Path) -> Non
     assert order == [waiting, announced, later, behind]
 
 
+@pytest.mark.parametrize("overlap", [0, 50])
+def test_segments_come_in_the_order_in_which_a_scan_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overlap: int
+) -> None:
+    """That of their keys, not that of their commits; those of a merge are all announced first."""
+    uri, names = f"memory://{uuid.uuid4().hex}/shop", {}
+    store = Store.create("", vnode_count=1, environment=CountedStore(uri, tmp_path / "writer"))
+    store.create_table("t", "id BIGINT", primary_key=["id"])
+    for start in (200, 0, 300, 100):
+        store.write("t", pa.table({"id": range(start, start + 100 + overlap)}))
+        (name,) = store.state.segments.keys() - names.keys()
+        names[name] = start
+    monkeypatch.setattr(arrivals, "AT_ONCE", 1)
+    environment, announced = CountedStore(uri, tmp_path / "reader"), [0]
+    announce, contents = arrival.Arrival.announce, arrival.Arrival.contents
+
+    def noted(self: arrival.Arrival) -> None:
+        announced[-1] += self.position is None
+        announce(self)
+
+    def first_read(self: arrival.Arrival) -> Any:
+        announced.append(announced[-1])
+        return contents(self)
+
+    monkeypatch.setattr(arrival.Arrival, "announce", noted)
+    monkeypatch.setattr(arrival.Arrival, "contents", first_read)
+    with Store.open("", environment=environment) as reader:
+        environment.taken()
+        reader.table("t").scan().read_all()
+    assert announced[0] == (4 if overlap else 1)
+    asked = [name for kind, name in environment.taken() if kind == "take_range"]
+    starts = [names[Path(name).stem] for name in asked]
+    assert sorted(starts) == [0, 100, 200, 300]
+    assert overlap or starts == sorted(starts)
+
+
 _ENDING = """
 import os, sys, threading, time
 sys.path.insert(0, {tests!r})
