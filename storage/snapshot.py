@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from typing import TypeVar
 
 from .epochs import Epochs
@@ -143,11 +142,17 @@ class LatestReader:
                 # The process may have no more threads, or ends.
                 return read(self(), False)
             begun: list[_T] = []
-            # If an error is not due to what has changed since, the second read has it, too.
-            with suppress(RelstateError):
+            failure: RelstateError | None = None
+            try:
                 begun.append(read(last[1], True))
+            except RelstateError as error:
+                failure = error
             table = self.at(look.result())
-        return begun[0] if begun and table is last[1] else read(table, False)
+        if table is not last[1]:
+            return read(table, False)
+        if failure is not None:
+            raise failure
+        return begun[0]
 
     def at(self, state: StoreState) -> StorageTable:
         """Return the table as it is in what is known to be the newest state."""

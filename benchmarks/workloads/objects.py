@@ -27,8 +27,8 @@ from ..workbench import Workbench, eighths, new_table, write
 
 _BUCKET = "s3://bench"
 _WRITERS = 8
-# Of a turn: of one writer, and of each of several.
-_COMMITS = 20
+# Of a turn: of one writer, and of each of several; fewer where each takes longer.
+_COMMITS, _FEW_COMMITS = 20, 6
 _ENTRY_BYTES = 700
 _FETCHES_AT_ONCE = 8
 # Of a network: 400 Mbit/s, and the time until the first byte of an answer of S3.
@@ -43,11 +43,12 @@ def objects(bench: Workbench) -> Iterator[Figure]:
     with bucket_server(bench.folder()) as options:
         yield from _scans(bench, options)
         yield _commit(bench, options)
-        yield from _writers(bench, options, "writers", "")
+        yield from _writers(bench, options, "writers", "", _COMMITS)
         port = int(options["endpoint"].rsplit(":", 1)[1])
         with limited_link(port, _LINK_BYTES, _DELAY) as link:
             limited = {**options, "endpoint": f"http://127.0.0.1:{link}"}
-            yield from _writers(bench, limited, "apart", f", {_DELAY * 1e3:.0f} ms per request")
+            case = f", {_DELAY * 1e3:.0f} ms per request"
+            yield from _writers(bench, limited, "apart", case, _FEW_COMMITS)
     yield from _requests(bench)
 
 
@@ -188,11 +189,11 @@ def _typical(action: Callable[[], object]) -> Run:
 
 
 def _writers(
-    bench: Workbench, options: Mapping[str, str], name: str, case: str
+    bench: Workbench, options: Mapping[str, str], name: str, case: str, commits: int
 ) -> Iterator[Figure]:
     """Measure eight processes that commit at once beside one, and the longest wait of a commit.
 
-    ``name``: of their store; ``case``: what is said of the network.
+    ``name``: of their store; ``case``: what is said of the network; ``commits``: of each, per turn.
     """
     path = _location(bench, options, name)
     with Store.create(path) as store:
@@ -203,8 +204,7 @@ def _writers(
         def rate(writers: int) -> tuple[float, float]:
             start = time.time() + 1.0
             results = [
-                pool.submit(_commit_rows, path, number, start, _COMMITS)
-                for number in range(writers)
+                pool.submit(_commit_rows, path, number, start, commits) for number in range(writers)
             ]
             times = [time for result in results for time in result.result()]
             longest = max(end - begin for begin, end in times)

@@ -131,9 +131,13 @@ class Arrival:
         with self._changed:
             self._waiting += 1
             try:
-                while not is_there():
+                while True:
+                    # In this order: after a failure blocks are no longer written.
+                    has_come = is_there()
                     if self._failure is not None:
                         raise copy.copy(self._failure)
+                    if has_come:
+                        return
                     self._changed.wait()
             finally:
                 self._waiting -= 1
