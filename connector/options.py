@@ -291,8 +291,8 @@ def _parse_options(
             values[name] = parsers[name](text)
         except ValueError as error:
             # A path may have credentials, which its error does not repeat.
-            given = "" if name == "path" else f" is {text!r}"
-            problems.append(f"option {name!r}{given}: {error}")
+            value_text = "" if name == "path" else f" is {text!r}"
+            problems.append(f"option {name!r}{value_text}: {error}")
     if "path" in values:
         values["path"] = location({**options, "path": values["path"]})
     present = {names.get(key.lower()) for key in options}

@@ -201,15 +201,15 @@ def filesystem_of(path: str, mounts: str) -> str:
 
     ``mounts``: the content of ``/proc/self/mountinfo``.
     """
-    found, longest = "", -1
+    filesystem, longest = "", -1
     for line in mounts.splitlines():
         fields, _, source = line.partition(" - ")
         point = _OCTAL.sub(lambda code: chr(int(code[1], 8)), fields.split(" ")[4])
         is_inside = path == point or path.startswith(f"{point.rstrip('/')}/")
         # Of two mounts at one point the later hides the earlier.
         if is_inside and len(point) >= longest:
-            found, longest = source.split(" ")[0], len(point)
-    return found
+            filesystem, longest = source.split(" ")[0], len(point)
+    return filesystem
 
 
 def raise_first(failures: Sequence[tuple[BaseException, str]]) -> None:

@@ -45,11 +45,11 @@ def _stale_input(store: Store, state: StoreState, view_id: int, epoch: int) -> i
     progress = state.views[view_id].progress
     if progress.reflects == epoch:
         return None
-    for table_id, seen in progress.inputs:
+    for table_id, input_epoch in progress.inputs:
         is_view = table_id in state.views
         if is_view and (stale := _stale_input(store, state, table_id, epoch)) is not None:
             return stale
         last = state.epoch if is_view else epoch
-        if seen > last or any(store.jobs.data_epochs(table_id, seen, last)):
+        if input_epoch > last or any(store.jobs.data_epochs(table_id, input_epoch, last)):
             return view_id
     return None

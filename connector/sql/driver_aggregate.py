@@ -32,9 +32,9 @@ class DriverAggregates:
         They have to where there is too much to read, or too many groups, or the files are not
         here. Rows that the log alone knows are not read.
         """
-        known = plan.known()
-        if known is not None:
-            return known
+        partials = plan.known()
+        if partials is not None:
+            return partials
         if not all(_passes_as_is(field.type) for field in plan.aggregate.fields):
             return None
         size = plan.plan.examined_bytes()

@@ -146,8 +146,10 @@ class LookupPlanner:
         """Return the rows of the query of a MERGE, looked up or joined."""
         if When.NOT_MATCHED_BY_SOURCE in {clause.when for clause in statement.clauses}:
             return self._read(query)
-        found = self._unless_unclear(query, statement.alias, lambda t: self._pairs(statement, t))
-        return found or self._read(query)
+        looked_up = self._unless_unclear(
+            query, statement.alias, lambda t: self._pairs(statement, t)
+        )
+        return looked_up or self._read(query)
 
     def named_rows(
         self,
@@ -165,17 +167,17 @@ class LookupPlanner:
 
         def find(target: _Target) -> _Found | None:
             scope = Scope.of(statement.alias, self._names)
-            for named in named_rows(where, scope):
-                access = self._access(named.columns)
-                if access is None or len(access.columns) != len(named.columns):
+            for key_query in named_rows(where, scope):
+                access = self._access(key_query.columns)
+                if access is None or len(access.columns) != len(key_query.columns):
                     continue
-                result = self._rows(named, access, target)
+                result = self._rows(key_query, access, target)
                 if result is not None:
-                    text = text_of(replace(statement, table=_ROWS, where=named.rest))
+                    text = text_of(replace(statement, table=_ROWS, where=key_query.rest))
                     names = [column.name for column in target.columns]
                     frame_over = self._frame_over(text, statement.alias, _ROWS, names)
                     frame = frame_over(result.rows)
-                    return _Found(frame, frame_over, access, named.description, result)
+                    return _Found(frame, frame_over, access, key_query.description, result)
             return None
 
         return self._unless_unclear(query, statement.alias, find) or self._read(query)
@@ -190,8 +192,8 @@ class LookupPlanner:
         planned = self._reader.plan(text, target=alias)
 
         def frame_over(rows: DataFrame) -> DataFrame:
-            named = rows if names is None else rows.toDF(*names)
-            return self._reader.frame(planned, {relation: named})
+            named_frame = rows if names is None else rows.toDF(*names)
+            return self._reader.frame(planned, {relation: named_frame})
 
         return frame_over
 
@@ -301,12 +303,12 @@ class LookupPlanner:
 
     # UPDATE and DELETE
 
-    def _rows(self, named: NamedRows, access: _Access, target: _Target) -> _Result | None:
+    def _rows(self, key_query: NamedRows, access: _Access, target: _Target) -> _Result | None:
         """Return the rows of the target that a subquery names, under its columns' names."""
-        frame = self._reader.frame(self._reader.plan(named.query))
-        if len(frame.columns) != len(named.columns):
+        frame = self._reader.frame(self._reader.plan(key_query.query))
+        if len(frame.columns) != len(key_query.columns):
             return None
-        plain = frame.toDF(*named.columns)
+        plain = frame.toDF(*key_query.columns)
         texts = [quoted(column.name.lower()) for column in access.columns]
         keys = comparable_values(plain, texts, access.columns)
         if keys is None:
@@ -412,13 +414,13 @@ def _distinct_values(batches: Sequence[pa.RecordBatch], lookup: Lookup) -> pa.Re
     )
 
 
-def _looked_up(target: Relation, found: _Found) -> Relation:
+def _looked_up(target: Relation, match: _Found) -> Relation:
     """Return a target of which only rows with some values are read.
 
     Where the driver knows the values, they are the condition of the read: a commit that changes no
     row with one of them is no conflict.
     """
-    values, where, index = found.result.values, target.where, found.access.index
+    values, where, index = match.result.values, target.where, match.access.index
     points = None
     if values is not None:
         points = values.num_rows if index is None else None
@@ -426,7 +428,7 @@ def _looked_up(target: Relation, found: _Found) -> Relation:
         of_values = Predicate.of_values(by_column, target.plan.definition.schema)
         conditions = [condition for condition in (where, of_values) if condition is not None]
         where = Predicate.all_of(conditions) if conditions else None
-    lookup = RelationLookup(found.condition, index, points, is_local=found.result.is_local)
+    lookup = RelationLookup(match.condition, index, points, is_local=match.result.is_local)
     return replace(target, where=where, lookup=lookup)
 
 

@@ -178,9 +178,9 @@ def _metadata(keys: Bytes, counts: Positions) -> Bytes:
     sizes = np.zeros(len(counts), np.int64)
     np.add.at(sizes, owners, lengths)
     widths = _width_of(np.maximum(sizes, counts))
-    heads = 1 + widths + (counts + 1) * widths
-    ends = np.cumsum(heads + sizes)
-    starts = ends - heads - sizes
+    header_sizes = 1 + widths + (counts + 1) * widths
+    ends = np.cumsum(header_sizes + sizes)
+    starts = ends - header_sizes - sizes
     content = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
     content[starts] = VERSION | (widths - 1) << 6
     _write_numbers(content, starts + 1, counts, widths)
@@ -190,7 +190,7 @@ def _metadata(keys: Bytes, counts: Positions) -> Bytes:
     within = before - (np.cumsum(sizes) - sizes)[owners]
     ranks = expand(np.zeros(len(counts), np.int64), counts)
     _write_numbers(content, offsets[owners] + ranks * widths[owners], within, widths[owners])
-    content[expand((starts + heads)[owners] + within, lengths)] = content_of(keys)
+    content[expand((starts + header_sizes)[owners] + within, lengths)] = content_of(keys)
     return from_parts(content, np.concatenate([[0], ends]))
 
 

@@ -170,8 +170,8 @@ class FeedReader:
             else:
                 if step.basis is not None:
                     table, current = self._table_over(step.basis), NOTHING
-                under = _entries_under(current, table, keys_in(blocks, encoding))
-                own = resolved([*blocks, under], encoding)
+                older_entries = _entries_under(current, table, keys_in(blocks, encoding))
+                own = resolved([*blocks, older_entries], encoding)
                 current = newest([own, current])
             since_removal.append(own)
             history.append((number, newest([own, deletes]) if len(deletes) else own))

@@ -177,9 +177,9 @@ def _check_values(state: StoreState) -> None:
     for view in state.views.values():
         check_types(view)
         check_mapping(view.definition, state.settings)
-    named = {*state.views, *(key[1] for key in state.transactions)}
-    if not named <= state.tables.keys():
-        raise ValueError(f"tables {sorted(named - state.tables.keys())} are not defined")
+    table_ids = {*state.views, *(key[1] for key in state.transactions)}
+    if not table_ids <= state.tables.keys():
+        raise ValueError(f"tables {sorted(table_ids - state.tables.keys())} are not defined")
 
 
 def _table_to_json(table: CatalogTable) -> dict[str, Any]:

@@ -28,15 +28,15 @@ def missing_manifest_error(
 
 
 def _expired_read_error(
-    environment: Environment, epoch: int, what: str
+    environment: Environment, epoch: int, description: str
 ) -> SegmentMissingError | None:
     """Return the error of a read that found something missing; None if its epoch is kept."""
     try:
         Log(environment).load().check_epoch(epoch)
     except EpochExpiredError as expired:
         return SegmentMissingError(
-            f"{environment.location('')}: a vacuum removed {what} of a read that was planned "
-            f"before it: {expired}; set a retention longer than the longest read"
+            f"{environment.location('')}: a vacuum removed {description} of a read that was "
+            f"planned before it: {expired}; set a retention longer than the longest read"
         )
     except RelstateError:
         pass

@@ -194,8 +194,8 @@ class History:
         vacuum removes the checkpoints before it. CorruptionError if a file is missing or damaged.
         """
         state = newest if epoch == newest.epoch else self._folded(newest, epoch)
-        known = [known for known in self._states if known.commit_id != state.commit_id]
-        self._states = (state, *known)[:_MOST_STATES]
+        others = [other for other in self._states if other.commit_id != state.commit_id]
+        self._states = (state, *others)[:_MOST_STATES]
         return state
 
     def _folded(self, newest: StoreState, epoch: int) -> StoreState:
@@ -209,12 +209,12 @@ class History:
 
     def _known_before(self, newest: StoreState, epoch: int) -> StoreState | None:
         """Return the last known state at or before an epoch, unless it is far from it."""
-        known = [
+        candidates = [
             state
             for state in self._states
             if epoch - BLOCK < state.epoch <= epoch and not is_outdated(state.segments, epoch)
         ]
-        for state in sorted(known, key=lambda state: state.epoch, reverse=True):
+        for state in sorted(candidates, key=lambda state: state.epoch, reverse=True):
             (entry,) = self.entries(newest, state.epoch, state.epoch)
             # The store may have been replaced by another one since the state was read.
             if entry.commit_id == state.commit_id:

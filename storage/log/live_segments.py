@@ -219,13 +219,13 @@ class LiveSegments(Mapping[str, SequencedSegment]):
         new, old = list(chain.from_iterable(added)), list(chain.from_iterable(removed))
         names = {segment.name for segment in old}
         touched = {table_id for segment in (*new, *old) for table_id in segment.table_ids}
-        known = {
+        by_table = {
             table_id: segments
             for table_id, segments in self._of_table.copy().items()
             if len(segments) <= _MOST_CARRIED
         }
-        for table_id in touched & known.keys():
-            before = known[table_id]
+        for table_id in touched & by_table.keys():
+            before = by_table[table_id]
             if names:
                 before = tuple([segment for segment in before if segment.name not in names])
             of_table = sorted(
@@ -233,8 +233,8 @@ class LiveSegments(Mapping[str, SequencedSegment]):
             )
             after = (*before, *of_table)
             is_sorted = not before or not of_table or before[-1].key < of_table[0].key
-            known[table_id] = after if is_sorted else tuple(sorted(after, key=KEY_OF))
-        return known
+            by_table[table_id] = after if is_sorted else tuple(sorted(after, key=KEY_OF))
+        return by_table
 
     def divided(self, size: int) -> LiveSegments:
         """Return the same segments, in manifests of about ``size`` segments each.

@@ -511,8 +511,8 @@ class Log:
         self._last_own = ("", LONG_AGO)
         try:
             committed = self._read_committed(entry.epoch)
-            mine = committed is not None and committed.commit_id == entry.commit_id
-            if mine:
+            is_own = committed is not None and committed.commit_id == entry.commit_id
+            if is_own:
                 # The response that was lost may have reported that this failed.
                 self.environment.sync_folder(LOG)
                 self._announce(entry.epoch)
@@ -522,7 +522,7 @@ class Log:
             raise self._unknown_outcome_error(entry) from error
         if committed is None and doubt is not None:
             raise self._unknown_outcome_error(entry) from doubt
-        return mine
+        return is_own
 
     def _is_lost(self, entry: Entry) -> bool:
         """Return whether one look shows that another commit has the slot of an entry.

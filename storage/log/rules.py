@@ -26,20 +26,20 @@ from .table_definition import TableDefinition
 from .view import CatalogView, ViewDefinition
 
 
-def check_catalog(known: StoreState, state: StoreState, proposal: Proposal) -> None:
-    """Raise unless a proposal can follow a state; ``known`` is the state it was made from.
+def check_catalog(base: StoreState, state: StoreState, proposal: Proposal) -> None:
+    """Raise unless a proposal can follow a state; ``base`` is the state it was made from.
 
     TableNotFoundError, TableExistsError, ConflictError, InternalTableError, DependentViewsError,
     SchemaError, EpochExpiredError.
     """
     _check_first_table_id(state, proposal)
     for table_id in sorted(proposal.referenced_tables):
-        _check_live(known, state, table_id)
+        _check_live(base, state, table_id)
     _check_names(state, proposal)
     _check_internal(state, proposal)
     _check_followable(state, proposal)
     for required in proposal.requires:
-        _check_required(known, state, required)
+        _check_required(base, state, required)
     for altered in proposal.altered_tables:
         check_alterable(state, altered, is_emptied=altered.before.table_id in proposal.based_tables)
         _check_same(altered.before, state.tables[altered.before.table_id].definition)
@@ -108,12 +108,12 @@ def _check_first_table_id(state: StoreState, proposal: Proposal) -> None:
         )
 
 
-def _check_live(known: StoreState, state: StoreState, table_id: int) -> None:
+def _check_live(base: StoreState, state: StoreState, table_id: int) -> None:
     if table_id in state.tables:
         return
     if table_id < state.next_table_id:
         raise TableNotFoundError(
-            f"the table {name_of(known, table_id)} was dropped meanwhile; nothing was committed"
+            f"the table {name_of(base, table_id)} was dropped meanwhile; nothing was committed"
         )
     raise TableNotFoundError(f"there never was a table with the id {table_id}")
 
@@ -128,17 +128,17 @@ def _check_names(state: StoreState, proposal: Proposal) -> None:
         altered for altered in proposal.altered_tables if altered.after.name != altered.before.name
     ]
     freed = (*proposal.dropped_tables, *(altered.before.table_id for altered in renamed))
-    taken = state.table_ids.keys() - {state.name_of(table_id).lower() for table_id in freed}
+    used_names = state.table_ids.keys() - {state.name_of(table_id).lower() for table_id in freed}
     new_names = (
         *(altered.after.name for altered in renamed),
         *(table.name for table in proposal.new_tables),
     )
     for name in new_names:
-        if name.lower() in taken:
+        if name.lower() in used_names:
             raise TableExistsError(
                 f"there is a table or view {name!r} already: drop it, or take another name"
             )
-        taken.add(name.lower())
+        used_names.add(name.lower())
     altered_views = {altered.before.view_id for altered in proposal.altered_views}
     for altered in renamed:
         _check_readers_follow(state, altered, altered_views)
@@ -384,16 +384,16 @@ def _check_progress(state: StoreState, progress: NewProgress, definition: ViewDe
         )
 
 
-def _check_required(known: StoreState, state: StoreState, required: Required) -> None:
+def _check_required(base: StoreState, state: StoreState, required: Required) -> None:
     if isinstance(required, CatalogView):
-        _check_live(known, state, required.view_id)
+        _check_live(base, state, required.view_id)
         if state.views[required.view_id] != required:
             raise ConflictError(
                 f"the view {state.name_of(required.view_id)!r} was refreshed or altered "
                 "meanwhile; nothing was committed: read it again and retry"
             )
         return
-    _check_live(known, state, required.table_id)
+    _check_live(base, state, required.table_id)
     _check_same(required, state.tables[required.table_id].definition)
 
 
@@ -402,9 +402,9 @@ def _check_same(before: TableDefinition, now: TableDefinition) -> None:
         raise _altered("table", before.name)
 
 
-def _altered(what: str, name: str) -> ConflictError:
+def _altered(kind: str, name: str) -> ConflictError:
     return ConflictError(
-        f"{what} {name!r} was altered meanwhile; nothing was committed: look at its definition "
+        f"{kind} {name!r} was altered meanwhile; nothing was committed: look at its definition "
         "again and retry"
     )
 

@@ -96,9 +96,9 @@ class StoreState:
         """
         table_id = self.table_ids.get(lower_name(name))
         if table_id is None:
-            known = ", ".join(sorted((*self.table_names(), *self.view_names()))) or "none"
+            names = ", ".join(sorted((*self.table_names(), *self.view_names()))) or "none"
             raise TableNotFoundError(
-                f"there is no table {name!r} at epoch {self.epoch}; there are: {known}"
+                f"there is no table {name!r} at epoch {self.epoch}; there are: {names}"
             )
         return self.tables[table_id]
 
@@ -124,9 +124,9 @@ class StoreState:
         """
         view = self.views.get(self.table_ids.get(lower_name(name), 0))
         if view is None:
-            known = ", ".join(self.view_names()) or "none"
-            what = "it is a table" if name.lower() in self.table_ids else f"there are: {known}"
-            raise ViewNotFoundError(f"there is no view {name!r} at epoch {self.epoch}; {what}")
+            names = ", ".join(self.view_names()) or "none"
+            hint = "it is a table" if name.lower() in self.table_ids else f"there are: {names}"
+            raise ViewNotFoundError(f"there is no view {name!r} at epoch {self.epoch}; {hint}")
         return view
 
     def view_names(self) -> tuple[str, ...]:

@@ -49,9 +49,9 @@ class TableDefinition:
         for index in self.indexes:
             if index.name.lower() == lower_name(name):
                 return index
-        known = ", ".join(index.name for index in self.indexes) or "none"
+        index_names = ", ".join(index.name for index in self.indexes) or "none"
         raise IndexNotFoundError(
-            f"table {self.name!r} has no index {name!r}; its indexes are: {known}"
+            f"table {self.name!r} has no index {name!r}; its indexes are: {index_names}"
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -69,8 +69,10 @@ class DividedSegments(Sequence[SequencedSegment]):
 
     def preceded_by(self, newer: Sequence[SequencedSegment]) -> DividedSegments:
         """Return these segments after newer ones."""
-        both = (*newer, *self._newer)
-        return DividedSegments(self.table_id, self._base_epoch, self.shards, self._by_shard, both)
+        segments = (*newer, *self._newer)
+        return DividedSegments(
+            self.table_id, self._base_epoch, self.shards, self._by_shard, segments
+        )
 
     # What is known of them
 
@@ -164,11 +166,11 @@ class DividedSegments(Sequence[SequencedSegment]):
         for shard, manifests in self._by_shard.items():
             before = earlier.manifests.get(shard, ())
             files = {manifest.file.name for manifest in before if manifest.file is not None}
-            known = set(map(id, before))
+            earlier_ids = set(map(id, before))
             added += [
                 manifest
                 for manifest in manifests
-                if id(manifest) not in known
+                if id(manifest) not in earlier_ids
                 and (manifest.file is None or manifest.file.name not in files)
             ]
         segments = self.read(added, lambda _: True)

@@ -193,13 +193,15 @@ def _is_committed(state: StoreState, proposal: Proposal) -> bool:
     run that wrote the last batch writes it a second time; ConflictError if only some of the tables
     have the batch.
     """
-    done = [transaction for transaction in proposal.transactions if _is_done(state, transaction)]
-    if not done:
+    committed = [
+        transaction for transaction in proposal.transactions if _is_done(state, transaction)
+    ]
+    if not committed:
         return False
-    if len(done) < len(proposal.transactions):
+    if len(committed) < len(proposal.transactions):
         raise ConflictError(
-            f"batch {done[0].batch} of writer {done[0].writer!r} is in table "
-            f"{name_of(state, done[0].table_id)}, but not in all tables this commit writes; "
+            f"batch {committed[0].batch} of writer {committed[0].writer!r} is in table "
+            f"{name_of(state, committed[0].table_id)}, but not in all tables this commit writes; "
             "nothing was committed: write the tables of a batch in one commit, or under other "
             "writer ids"
         )

@@ -68,8 +68,8 @@ class Cache:
             with disk_errors(self.folder):
                 os.makedirs(self.folder, 0o700, exist_ok=True)
                 free = shutil.disk_usage(self.folder).free
-            taken = sum(file.size for file in self.files())
-            self._capacity = min(DEFAULT_BYTES, (free + taken) // _FREE_SHARE)
+            used = sum(file.size for file in self.files())
+            self._capacity = min(DEFAULT_BYTES, (free + used) // _FREE_SHARE)
         return self._capacity
 
     def lease(self, path: str, size: int) -> Lease | None:

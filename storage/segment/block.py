@@ -91,10 +91,14 @@ class Block:
             np.concatenate([block.value_starts for block in blocks]),
             np.concatenate([block.value_lengths for block in blocks]),
         )
-        known = [
+        key_numbers = [
             known_bytes for block in blocks if (known_bytes := block.known_first_bytes) is not None
         ]
-        return joined.knowing(np.concatenate(known)) if len(known) == len(blocks) else joined
+        return (
+            joined.knowing(np.concatenate(key_numbers))
+            if len(key_numbers) == len(blocks)
+            else joined
+        )
 
     def __len__(self) -> int:
         return len(self.key_starts)

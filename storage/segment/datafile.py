@@ -383,15 +383,17 @@ def _leaf_pages(
     head_sizes = np.full(len(sizes), NODE_HEADER)
     head_sizes[starts] += upper
     heads_at = offsets_of(head_sizes)
-    heads = np.zeros(int(heads_at[-1]), np.uint8)
+    preambles = np.zeros(int(heads_at[-1]), np.uint8)
     pages = heads_at[starts]
-    _write_headers(heads, pages, numbers, LEAF_PAGE, PAGE_HEADER + _POINTER_BYTES * counts, upper)
+    _write_headers(
+        preambles, pages, numbers, LEAF_PAGE, PAGE_HEADER + _POINTER_BYTES * counts, upper
+    )
     pointers = offsets[:-1] + np.repeat(upper - firsts, counts)
     pointers_at = np.repeat(pages + PAGE_HEADER - _POINTER_BYTES * starts, counts)
     pointers_at += np.arange(0, _POINTER_BYTES * len(sizes), _POINTER_BYTES)
-    store(heads, pointers_at, pointers, "<u2")
-    store(heads, heads_at[1:] - NODE_HEADER, headers, "<u8")
-    columns = [from_parts(heads, heads_at), *parts]
+    store(preambles, pointers_at, pointers, "<u2")
+    store(preambles, heads_at[1:] - NODE_HEADER, headers, "<u8")
+    columns = [from_parts(preambles, heads_at), *parts]
     if odd.any():
         columns.append(from_parts(np.zeros(len(sizes), np.uint8), offsets_of(odd)))
     return _join_columns(columns, len(starts))
@@ -405,12 +407,12 @@ def _page_numbers(is_big: NDArray[np.bool_], numbers: Positions) -> Bytes:
 def _overflow_pages(numbers: Positions, pages: Positions, values: Bytes) -> Buffer:
     """Return the overflow pages of some values, of which each has a number of pages."""
     starts = np.arange(len(values)) * PAGE_HEADER
-    heads = np.zeros(len(values) * PAGE_HEADER, np.uint8)
+    page_headers = np.zeros(len(values) * PAGE_HEADER, np.uint8)
     # How many pages there are is where other pages keep `lower` and `upper`.
-    _write_headers(heads, starts, numbers, _OVERFLOW_PAGE, pages & 0xFFFF, pages >> 16)
+    _write_headers(page_headers, starts, numbers, _OVERFLOW_PAGE, pages & 0xFFFF, pages >> 16)
     spare = offsets_of(pages * PAGE_BYTES - PAGE_HEADER - lengths_of(values))
     tails = from_parts(np.zeros(int(spare[-1]), np.uint8), spare)
-    columns = [from_parts(heads, np.append(starts, len(heads))), values, tails]
+    columns = [from_parts(page_headers, np.append(starts, len(page_headers))), values, tails]
     return _join_columns(columns, int(pages.sum()))
 
 

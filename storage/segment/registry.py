@@ -68,13 +68,13 @@ class SegmentRegistry:
     def _held(self, environment: Environment, record: SegmentRecord, verify: str) -> SegmentFile:
         path = environment.local_path(segment_path(record.name))
         with self._lock:
-            segment = known = self._open.get(path)
+            segment = registered = self._open.get(path)
             if segment is None or segment.is_damaged:
                 self._forget_hash(segment, record)
                 segment = _open_file(environment, record, path, self._share)
             if verify == "hash" and not segment.is_verified:
                 self._check_once(segment, record)
-            if segment is not known:
+            if segment is not registered:
                 self._open[path] = segment
             self._recent[path] = segment
             self._recent.move_to_end(path)

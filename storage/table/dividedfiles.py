@@ -157,13 +157,13 @@ class DividedFiles(TableFiles):
         shard = self._shard_of[prefix.vnode_of(low)]
         # The end of the range may be the beginning of the next vnode.
         end = high[prefix.size :] if high[: prefix.size] == low[: prefix.size] else _END
-        asked = low[:_KEY_BYTES], high, low[prefix.size :][:_KEY_BYTES], end
+        key_range = low[:_KEY_BYTES], high, low[prefix.size :][:_KEY_BYTES], end
         lines = self._lines.get(shard)
         if lines is None:
             lines = self._lines[shard] = self._lines_of(shard)
-        manifests = [manifest for spans, manifest in lines if _may_meet(spans, asked)]
+        manifests = [manifest for spans, manifest in lines if _may_meet(spans, key_range)]
         portion = self._portion(shard, manifests)
-        return [segment for spans, segment in portion.segments if _may_meet(spans, asked)]
+        return [segment for spans, segment in portion.segments if _may_meet(spans, key_range)]
 
     def _lines_of(self, shard: int) -> list[tuple[_Spans, Manifest]]:
         """Return the manifests with rows of a shard."""
@@ -192,11 +192,13 @@ class DividedFiles(TableFiles):
 
     def _make_room(self, count: int) -> None:
         """Forget what was used longest ago if with so many segments more they are too many."""
-        kept = count + sum(len(portion.segments) for portion in self._portions.copy().values())
+        segment_count = count + sum(
+            len(portion.segments) for portion in self._portions.copy().values()
+        )
         with suppress(KeyError):  # another thread forgot the last one
-            while kept > _MOST_KEPT:
+            while segment_count > _MOST_KEPT:
                 _, oldest = self._portions.popitem(last=False)
-                kept -= len(oldest.segments)
+                segment_count -= len(oldest.segments)
 
 
 def files_of(
@@ -233,7 +235,7 @@ def _spans(statistics: TableStatistics) -> _Spans:
     )
 
 
-def _may_meet(spans: _Spans, asked: _Spans) -> bool:
+def _may_meet(spans: _Spans, key_range: _Spans) -> bool:
     first, end, least, primary_end = spans
-    low, high, primary_low, primary_high = asked
+    low, high, primary_low, primary_high = key_range
     return first < high and low < end and least < primary_high and primary_low < primary_end

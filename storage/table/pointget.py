@@ -55,9 +55,9 @@ def point_get(
             getters = files.getters_by_vnode
             if getters is None or len(full_key) >= GROUP_KEY_BYTES:
                 return general_get(key)
-            bounds, asked = getters[vnode]
-            place = bisect_right(bounds, full_key[prefix_bytes:]) if bounds else 0
-            for look_up in asked[place]:
+            bounds, lookups_by_span = getters[vnode]
+            position = bisect_right(bounds, full_key[prefix_bytes:]) if bounds else 0
+            for look_up in lookups_by_span[position]:
                 value = look_up(full_key)
                 if value is not None:
                     if least_head <= value[0] <= most_head:

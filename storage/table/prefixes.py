@@ -305,10 +305,10 @@ def _limits(
     """
     limits = np.full(count, _EVERYTHING)
     for part, indices in zip(parts, key_indices, strict=True):
-        known = np.zeros(count, np.int64)
+        part_limits = np.zeros(count, np.int64)
         # Of several entries of a range the last assignment, which is the greatest, remains.
-        known[part.owners] = indices + 1
-        limits = np.where(part.is_cut, np.minimum(limits, known), limits)
+        part_limits[part.owners] = indices + 1
+        limits = np.where(part.is_cut, np.minimum(limits, part_limits), limits)
     return limits
 
 
@@ -321,9 +321,9 @@ def _first_known(
     """
     firsts = np.zeros(count, np.int64)
     for part, indices in zip(parts, key_indices, strict=True):
-        known = np.full(count, _EVERYTHING)
-        known[part.owners[::-1]] = indices[::-1]
-        firsts = np.where(part.is_cut, np.maximum(firsts, known), firsts)
+        part_firsts = np.full(count, _EVERYTHING)
+        part_firsts[part.owners[::-1]] = indices[::-1]
+        firsts = np.where(part.is_cut, np.maximum(firsts, part_firsts), firsts)
     return firsts
 
 

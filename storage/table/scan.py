@@ -73,9 +73,9 @@ def _piece(window: Window, bounds: Positions, rows: Positions) -> Piece:
     owners = np.searchsorted(bounds, rows, side="right") - 1
     blocks, row_indices = [], []
     for index in np.unique(owners):
-        mine = np.flatnonzero(owners == index)
-        blocks.append(window.blocks[index].take(rows[mine] - bounds[index]))
-        row_indices.append(mine)
+        own_rows = np.flatnonzero(owners == index)
+        blocks.append(window.blocks[index].take(rows[own_rows] - bounds[index]))
+        row_indices.append(own_rows)
     order = np.argsort(np.concatenate(row_indices), kind="stable") if len(blocks) > 1 else None
     return Piece(tuple(blocks), order)
 

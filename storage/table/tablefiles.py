@@ -216,8 +216,8 @@ class TableFiles:
             by_vnode = getters_by_key(numbers, self._key_spans, getters)
             self.getters_by_vnode = by_vnode
         prefix = self._encoding.prefix
-        bounds, asked = by_vnode[prefix.vnode_of(full_key)]
-        return asked[bisect_right(bounds, full_key[prefix.size :])]
+        bounds, getters_by_span = by_vnode[prefix.vnode_of(full_key)]
+        return getters_by_span[bisect_right(bounds, full_key[prefix.size :])]
 
     def prefix_getters(self, full_prefix: bytes) -> tuple[PrefixGetter, ...]:
         """Return what finds the entries below a prefix in each file that may hold such entries.
@@ -295,12 +295,12 @@ def _key_getters(
     """
     files = [(spans[number].least, successor(spans[number].greatest), number) for number in numbers]
     bounds = sorted({bound for first, end, _ in files for bound in (first, end) if bound})
-    asked: list[tuple[Getter, ...]] = [()]
+    getters_by_span: list[tuple[Getter, ...]] = [()]
     if len(files) <= _MOST_SPANS and all(end for _, end, _ in files):
-        asked += (
+        getters_by_span += (
             tuple(getters[n] for first, end, n in files if end and first <= bound < end)
             for bound in bounds
         )
-        if max(map(len, asked)) * 2 <= len(files):
-            return bounds, asked
+        if max(map(len, getters_by_span)) * 2 <= len(files):
+            return bounds, getters_by_span
     return [], [tuple(getters[number] for number in numbers)]

@@ -60,11 +60,11 @@ def _guards(part: Tree) -> Iterator[_Guard]:
     while (parent := child.parent) is not None:
         is_alone = isinstance(parent, exp.If) and not isinstance(parent.parent, exp.Case)
         if is_alone and child.arg_key != "this":
-            value, other = _HOLE.copy(), exp.Null()
+            value, null = _HOLE.copy(), exp.Null()
             if child.arg_key == "false":
-                yield _case(None, [(parent.this, other)], value)
+                yield _case(None, [(parent.this, null)], value)
             else:
-                yield _case(None, [(parent.this, value)], other)
+                yield _case(None, [(parent.this, value)], null)
         if isinstance(parent, exp.Case) and child.arg_key != "this":
             yield from _guards_of_case(parent, child, below)
         below, child = child, parent

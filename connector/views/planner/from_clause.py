@@ -161,9 +161,9 @@ class FromPlanner:
             return self.plan_lateral(relation, _as_subquery(tree), context)
         resolved = context.scope(relation.items).resolve(call)
         is_outer = bool(tree.args.get("outer")) or is_left_join(tree.parent)
-        node, made = self._plan_generator(relation.node, resolved, is_outer=is_outer)
+        node, outputs = self._plan_generator(relation.node, resolved, is_outer=is_outer)
         title, names = _alias_of(tree)
-        items = named_columns(made, names, tree)
+        items = named_columns(outputs, names, tree)
         return Relation(node, (*relation.items, *(replace(i, qualifier=title) for i in items)))
 
     def _check_commas(self, joins: Sequence[Tree]) -> None:
@@ -417,8 +417,10 @@ def _may_read(condition: Tree, laterals: Sequence[exp.Lateral]) -> bool:
     words = {name.name.lower() for name in condition.find_all(exp.Identifier)}
     for lateral in laterals:
         title, names = _alias_of(lateral)
-        made = names or _names_made(lateral.this)
-        if made is None or not words.isdisjoint(name.lower() for name in (title or "", *made)):
+        generated_names = names or _names_made(lateral.this)
+        if generated_names is None or not words.isdisjoint(
+            name.lower() for name in (title or "", *generated_names)
+        ):
             return True
     return False
 

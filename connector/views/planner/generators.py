@@ -90,10 +90,12 @@ def plan_generator(
         for title, data_type in zip(titles, data_types, strict=True)
     )
     keeps_empty = is_outer or is_outer_generator(call)
-    made: Node = Generate(node, parsed.function, parsed.arguments, node.names, outputs, keeps_empty)
+    generated: Node = Generate(
+        node, parsed.function, parsed.arguments, node.names, outputs, keeps_empty
+    )
     if parsed.is_struct:
-        return _compute_parts(builder, made, outputs[-1])
-    return made, tuple(
+        return _compute_parts(builder, generated, outputs[-1])
+    return generated, tuple(
         Item(title, output.name)
         for title, output in zip(parsed.names, outputs, strict=True)
         if title is not None
@@ -164,8 +166,8 @@ def plan_elements(
     )
     names = node.names if passed is None else passed
     arguments = (Expression(array, data_type),)
-    made = Generate(node, Generator.ELEMENTS, arguments, names, (position, element))
-    return made, (position.name, element.name)
+    elements = Generate(node, Generator.ELEMENTS, arguments, names, (position, element))
+    return elements, (position.name, element.name)
 
 
 def named_columns(items: Sequence[Item], names: Sequence[str], call: Tree) -> tuple[Item, ...]:

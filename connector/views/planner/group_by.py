@@ -321,7 +321,10 @@ def _parse_calls(
         if call.function in _TYPES and call.argument is not None
     ]
     data_types = builder.analysis.types_of(node.fields, [text for _, text in typed_calls])
-    fits = (isinstance(kind, taken[0]) for kind, taken in zip(data_types, typed_calls, strict=True))
+    fits = (
+        isinstance(kind, accepted_types[0])
+        for kind, accepted_types in zip(data_types, typed_calls, strict=True)
+    )
     return parsed_calls if all(fits) else None
 
 

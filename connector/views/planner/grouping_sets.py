@@ -181,7 +181,11 @@ def _prefixes(items: _Sets) -> _Sets:
 def _subsets(items: _Sets) -> _Sets:
     choices = product((True, False), repeat=len(items))
     return [
-        list(chain.from_iterable(item for item, taken in zip(items, choice, strict=True) if taken))
+        list(
+            chain.from_iterable(
+                item for item, is_chosen in zip(items, choice, strict=True) if is_chosen
+            )
+        )
         for choice in choices
     ]
 

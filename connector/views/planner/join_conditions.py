@@ -96,8 +96,8 @@ def plan_join(
     if kind is not JoinKind.INNER:
         left, right, residual = _flag_clocks(builder, left, right, residual)
         if any(map(has_clock, residual)):
-            both = [*(equality.condition for equality in equalities), *residual]
-            return _plan_timed(builder, left, right, kind, both), []
+            pair_conditions = [*(equality.condition for equality in equalities), *residual]
+            return _plan_timed(builder, left, right, kind, pair_conditions), []
     if not equalities:
         return _plan_broadcast(builder, left, right, kind, residual, constants)
     left, right, keys = _compute_keys(builder, left, right, equalities)

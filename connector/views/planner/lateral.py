@@ -183,13 +183,15 @@ class LateralJoin:
         items = [Item(None, fields[i]) for i in own]
         joined = self._joined(right, items, correlation, is_complete=False)
         node = joined.node
-        made = [i for i in range(len(columns)) if i not in fields]
+        computed = [i for i in range(len(columns)) if i not in fields]
         if self._is_left:
-            for i in made:
+            for i in computed:
                 text = f"CASE WHEN {types.quoted(marker)} IS NOT NULL THEN {text_of(values[i])} END"
                 values[i] = parse_expression(text)
-        node, names = builder.compute(node, [values[i] for i in made], [titles[i] for i in made])
-        fields |= dict(zip(made, names, strict=True))
+        node, names = builder.compute(
+            node, [values[i] for i in computed], [titles[i] for i in computed]
+        )
+        fields |= dict(zip(computed, names, strict=True))
         all_items = _items(columns, [fields[i] for i in range(len(columns))])
         result = Relation(node, (*self.relation.items, *self._named(all_items)))
         on = self._on(result)
@@ -212,10 +214,10 @@ class LateralJoin:
         outputs = with_defaults(aggregate, outputs, self.tree)
         joined, _ = plan_join(self.builder, node, aggregate, JoinKind.LEFT, correlation.conditions)
         filtered = self.builder.filter(joined, outputs[len(values) :])
-        made, names = self.builder.compute(filtered, outputs[: len(values)], _titles(columns))
+        computed, names = self.builder.compute(filtered, outputs[: len(values)], _titles(columns))
         items = (*self.relation.items, *self._named(_items(columns, names)))
-        result = Relation(made, items)
-        return replace(result, node=self.builder.filter(made, self._on(result)))
+        result = Relation(computed, items)
+        return replace(result, node=self.builder.filter(computed, self._on(result)))
 
     def _grouped(self, select: exp.Select, columns: Sequence[SelectColumn]) -> Relation:
         self._check_unlimited(select)
@@ -294,9 +296,9 @@ class LateralJoin:
     def _named(self, items: Sequence[Item]) -> tuple[Item, ...]:
         alias = self.tree.args.get("alias")
         names = [] if alias is None else [name.name for name in alias.columns]
-        named = named_columns(items, names, self.tree)
+        renamed = named_columns(items, names, self.tree)
         qualifier = None if alias is None else alias.name or None
-        return tuple(replace(item, qualifier=qualifier) for item in named)
+        return tuple(replace(item, qualifier=qualifier) for item in renamed)
 
     def _joined(
         self,

@@ -236,9 +236,9 @@ def _add_windows(
     node: Node, group: Names, placed: Sequence[_PlacedCall], *, is_global: bool
 ) -> Node:
     """Return an operator with calls, those with one place together."""
-    for place in dict.fromkeys(placed_call.place for placed_call in placed):
-        order, is_reversed = place
-        calls = tuple(placed_call.call for placed_call in placed if placed_call.place == place)
+    for ordering in dict.fromkeys(placed_call.place for placed_call in placed):
+        order, is_reversed = ordering
+        calls = tuple(placed_call.call for placed_call in placed if placed_call.place == ordering)
         node = OrderedWindow(
             node, group, order, calls, reverses_ties=is_reversed, is_global=is_global
         )
