@@ -198,6 +198,12 @@ class ObjectStore:
     def folder_version(self, folder: str) -> None:
         """Return None: there is no such thing."""
 
+    def signal(self, name: str) -> None:
+        """Return None: processes share no memory."""
+
+    def announce(self, name: str, entry: str) -> None:
+        """Do nothing: others look."""
+
     def make_folders(self, folders: Sequence[str]) -> None:
         """Do nothing: there are no folders."""
 

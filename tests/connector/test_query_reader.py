@@ -203,7 +203,7 @@ def test_a_small_table_is_read_without_a_task(
     both: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The driver reads it when the query is planned; a larger one is read in Spark's tasks."""
-    query = "SELECT k, count(*) AS n FROM b WHERE s <> 'x' GROUP BY k ORDER BY k"
+    query = "SELECT k, s FROM b WHERE s <> 'x' ORDER BY k"
     small_table, spark_plan = both.sql(f"EXPLAIN {query}").collect()
     rows = both.sql(query).collect()
     monkeypatch.setattr(planned_query, "DRIVER_BYTES", small_table_bytes(both) - 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from time import sleep
 
 import pyarrow as pa
 import pytest
@@ -11,6 +12,7 @@ from starlette.testclient import TestClient
 
 from relstate.connector.ui.application import application, page_link
 from relstate.storage import Store, ViewFailure, keep_failure
+from relstate.storage.commit_signal import LOOK_INTERVAL
 from support.stores import StoreMaker
 
 
@@ -198,6 +200,8 @@ def test_a_damaged_log_is_said(make_store: StoreMaker) -> None:
     with TestClient(application(store), base_url="http://localhost") as client:
         entry = Path(store.path, "_log", f"{store.epoch + 1:020d}.json")
         entry.write_text("{}")
+        # Nobody has announced it, so that it is seen only by the next look.
+        sleep(2 * LOOK_INTERVAL)
         try:
             page, epoch = client.get("/"), client.get("/epoch")
         finally:

@@ -98,7 +98,8 @@ def test_a_refresh_touches_few_files(db: Database, spark: SparkSession) -> None:
     assert follower.refresh().views == ()
     looks = [f"look for {entry_path(epoch)}" for epoch in (newest + 1, newest)]
     version = "look at the version of _log"
-    assert touches in (looks, [version, *looks], [version])
+    # A look within the last 10 ms is enough where nothing was announced since.
+    assert touches in ([], looks, [version, *looks], [version])
 
 
 def test_one_commit_moves_all_views(db: Database) -> None:
