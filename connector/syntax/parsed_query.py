@@ -21,7 +21,7 @@ from sqlglot.errors import SqlglotError
 
 from relstate.storage import errors, syntax
 
-from .pipes import PIPE, has_pipes, without_pipes
+from .pipes import PIPE, has_pipes, with_whole_signs, without_pipes
 from .tokens import TokenReader, excerpt, quoted, tokens_of, unreadable_error
 from .tree import Tree, is_row_star
 
@@ -94,6 +94,10 @@ _AFTER_QUERY = _SET_OPERATORS | _CLAUSES | {")", ";", PIPE}
 
 
 _VERSION = re.compile(r"[vV](\d+)")
+
+
+def _tokens_of_query(text: str) -> tuple[Token, ...]:
+    return with_whole_signs(tokens_of(text))
 
 
 def _with_selects(text: str, tokens: Sequence[Token]) -> str:
@@ -174,13 +178,13 @@ class ParsedQuery:
 
         UnsupportedStatementError if the text is not a query, or cannot be read.
         """
-        tokens = tokens_of(text)
+        tokens = _tokens_of_query(text)
         versions = _with_versions(text, tokens)
         if versions != text:
-            text, tokens = versions, tokens_of(versions)
+            text, tokens = versions, _tokens_of_query(versions)
         selects = _with_selects(text, tokens)
         if selects != text:
-            text, tokens = selects, tokens_of(selects)
+            text, tokens = selects, _tokens_of_query(selects)
         try:
             tree = syntax.parse_tokens(without_pipes(tokens), text)
         except SqlglotError as error:
@@ -191,7 +195,7 @@ class ParsedQuery:
             ) from None
         if not isinstance(tree, exp.Query | exp.Values):
             raise errors.UnsupportedStatementError(f"{excerpt(text)} is not a query")
-        return cls(text, tuple(tokens), tree)
+        return cls(text, tokens, tree)
 
     def without_hints(self) -> ParsedQuery:
         """Return the query without its hints, which change how Spark runs it and not its rows."""

@@ -1,7 +1,8 @@
 """Pipe syntax as SELECTs: ``FROM t |> WHERE a |> EXTEND b AS c`` as the tokens of a SELECT.
 
 Each operator after ``|>`` is a clause of the SELECT before it where that clause may come next, and
-a clause of another SELECT around it where not. A table keeps its alias through such a SELECT.
+a clause of another SELECT around it where not. A table keeps its alias through such a SELECT. Spark
+takes ``|`` for the sign too where a word of an operator follows, and never for a bitwise or then.
 Promises: the tokens of the text are in the result once, at their places in the text.
 Does not know: whether Spark takes the result for what was written; who reads it asks.
 """
@@ -34,6 +35,11 @@ _AFTER_RELATION = frozenset({"PIVOT", "UNPIVOT", "TABLESAMPLE"})
 _AFTER_COLUMNS = frozenset({"GROUP", "WINDOW"})
 # What ends the relations of a FROM.
 _CLAUSES = _SETS | _ORDERS | _LIMITS | _AFTER_COLUMNS | {"WHERE", "HAVING", "QUALIFY", "SELECT"}
+# After ``|`` they are operators to Spark, also where a column has this name (SqlBaseParser.g4).
+_AFTER_SINGLE_SIGN = (
+    _SETS | _JOINS | _ORDERS | _LIMITS | _AFTER_RELATION
+    | {"AGGREGATE", "AS", "BIN", "DROP", "EXTEND", "SELECT", "SET", "WHERE", "WINDOW"}
+)  # fmt: skip
 _NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
 _QUERIES = frozenset({"SELECT", "FROM", "VALUES", "WITH", "("})
 _ALL_COLUMNS = "*"
@@ -84,6 +90,22 @@ class _Select:
     def bare(self) -> _Select:
         """Return a SELECT without any clause that returns the same rows."""
         return self if self.is_plain and not self.where else self.around()
+
+
+def with_whole_signs(tokens: Sequence[Token]) -> Tokens:
+    """Return the tokens of a query with ``|>`` for each ``|`` that means this to Spark."""
+    words = (*map(_word, tokens), "")
+    return tuple(
+        _whole_sign(token)
+        if token.token_type is TokenType.PIPE and word in _AFTER_SINGLE_SIGN
+        else token
+        for token, word in zip(tokens, words[1:], strict=True)
+    )
+
+
+def _whole_sign(token: Token) -> Token:
+    place = token.line, token.col, token.start, token.end
+    return Token(TokenType.PIPE_GT, PIPE, *place, token.comments)
 
 
 def has_pipes(tokens: Sequence[Token]) -> bool:

@@ -52,6 +52,12 @@ _SELECTS = {
     "FROM t |> SELECT * EXCEPT (SELECT a FROM u)": "SELECT * FROM ((SELECT * FROM t) EXCEPT "
     "(SELECT a FROM u))",
     "SELECT '|>' AS a FROM t": "SELECT '|>' AS a FROM t",
+    "TABLE t | WHERE a | SELECT DISTINCT a |> ORDER BY a | LIMIT 1": "SELECT * FROM (SELECT "
+    "DISTINCT a FROM t WHERE a) ORDER BY a LIMIT 1",
+    "FROM t | EXTEND 1 AS c -- Comment\n | LEFT JOIN u USING (a) | AS v": "SELECT * FROM (SELECT * "
+    "FROM (SELECT *, 1 AS c FROM t) AS t LEFT JOIN u USING (a)) AS v",
+    "SELECT a | b | `select` | t.limit, a || limit FROM t": "SELECT a | b | `select` | t.limit, "
+    "a || limit FROM t",
     "VALUES (1), (2) AS v(a) |> WHERE a > 1": "SELECT * FROM VALUES (1), (2) AS v(a) WHERE a > 1",
 }
 

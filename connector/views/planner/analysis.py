@@ -82,7 +82,7 @@ class Analysis:
         if not self._is_equivalent(compared, rewritten):
             _check_constant_maps(query.tree)
             _optimize(compared)
-            advice = "a SELECT without |>" if "|>" in query.text else "it in a simpler way"
+            advice = "a SELECT without |>" if query.has_pipes else "it in a simpler way"
             raise errors.UnsupportedStatementError(
                 f"relstate does not read {excerpt(query.text)} as Spark does, but as "
                 f"{rewritten!r}; write {advice}"

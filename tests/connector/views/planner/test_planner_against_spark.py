@@ -69,6 +69,7 @@ WITH a AS (SELECT g, x, sum(y) AS s, count(*) AS c FROM t GROUP BY g, x) SELECT 
 WITH a AS (SELECT g, sum(x) AS s FROM t GROUP BY g), b AS (SELECT w.v, a.s FROM w JOIN a ON w.id = a.s) SELECT s, v FROM b WHERE v > 'v0' UNION ALL SELECT s, v FROM b UNION ALL SELECT max(s), g FROM a GROUP BY g
 SELECT g, sum(x) FROM t GROUP BY g HAVING sum(x) = (SELECT max(s) FROM (SELECT sum(x) AS s FROM t GROUP BY g))
 SELECT DISTINCT x FROM t ORDER BY x LIMIT 3
+TABLE t | SELECT id, x | 2 AS y |> WHERE id | 1 > 2 | EXTEND y | 1 AS z | JOIN w USING (id) | ORDER BY id | LIMIT 3
 SELECT coalesce(*) AS c, concat_ws('-', *) AS s, named_struct('a', struct(*)) AS n FROM w
 SELECT id, st.*, st.a + 1 AS n FROM t
 SELECT t.ST.* FROM t
