@@ -170,8 +170,7 @@ class DomainColumns:
 
     def star(self, star: Tree) -> list[StarColumn]:
         """Return the fields of the outer values that a star means."""
-        self.domain.outer.references.add(parts_of(star))
-        columns = self.domain.outer.scope.star_columns(star)
+        columns = self.domain.outer.columns_of(star)
         return [(name, self.parameter(as_fields(value))) for name, value in columns]
 
 

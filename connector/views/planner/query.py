@@ -61,7 +61,7 @@ from .outer_domain import (
 from .scope import DecorrelationError, Outer, Scope, having_conditions
 from .session_windows import plan_session, read_session
 from .set_operations import plan_counted, plan_union
-from .struct_stars import with_struct_parts
+from .struct_stars import outer_columns, with_struct_parts
 from .subqueries import Subqueries
 from .subquery_joins import PlannedSubquery
 from .time_windows import plan_time_window
@@ -171,7 +171,7 @@ class QueryPlanner:
         self, relation: Relation, tree: exp.Lateral, context: Context, outer_scope: Scope
     ) -> Relation:
         """Return a relation joined with a LATERAL subquery, planned for all of its values."""
-        builder, outer = self._builder, Outer(outer_scope, self._builder.namer)
+        builder, outer = self._builder, outer_columns(self._builder, outer_scope)
         builder.remember_types(relation.node)
 
         def plan(domain: Domain) -> Relation:
@@ -188,7 +188,8 @@ class QueryPlanner:
     ) -> Relation:
         """Return a relation joined with a LATERAL subquery by the conditions of the latter."""
         query, common_tables = _without_parentheses(tree.this, context.common_tables)
-        outer = Outer(outer_scope, self._builder.namer)
+        self._builder.remember_types(relation.node)
+        outer = outer_columns(self._builder, outer_scope)
         inner = Context(common_tables, self._subqueries.resolver(common_tables), outer)
         if isinstance(query, exp.Select):
             check_clauses(query)

@@ -143,15 +143,19 @@ class Scope:
 
     def star_columns(self, star: Tree) -> list[StarColumn]:
         """Return the columns that a star in SELECT means, those of ``outer`` as Spark does."""
-        qualifier = star.text("table") or None
-        is_own = (
-            qualifier is None
-            or any(_is_visible_as(item, qualifier) for item in self.items)
-            or bool(self._matching_items(qualifier, None))
-        )
-        if self.outer is None or is_own:
+        if self.outer is None or self._is_own_star(star):
             return [(item.name, column(item.field)) for item in self.expand_star(star)]
         return self.outer.star(star)
+
+    def _is_own_star(self, star: Tree) -> bool:
+        """Return whether a star means columns of the scope, or parts of one: Spark's first look."""
+        qualifier = star.text("table") or None
+        if qualifier is None:
+            return True
+        if table := star.text("db"):
+            return bool(self._matching_items(qualifier, table))
+        is_table = any(_is_visible_as(item, qualifier) for item in self.items)
+        return is_table or bool(self._matching_items(qualifier, None))
 
     def expand_star(self, star: Tree) -> tuple[Item, ...]:
         """Return the columns that ``*`` or ``alias.*`` means."""
@@ -164,9 +168,10 @@ class Scope:
             visible = self._without(visible, name, star)
         items = tuple(visible)
         if not items and qualifier is not None and self._matching_items(qualifier, None):
-            raise unsupported_error(
+            error = unsupported_error(
                 "a star over the parts of a struct", "name them, as in s.part", star
             )
+            raise DecorrelationError(str(error))
         if not items:
             error = unsupported_error(
                 "a star of no columns", "name columns of the tables in FROM", star
@@ -355,10 +360,12 @@ class Outer:
 
     ``parameters``: what the subquery reads of them, over the fields of that query, under the names
     that its conditions have for it. ``references``: the names that it has for them, by their parts.
+    ``struct_columns``: returns the columns of a star over a struct; none for another star.
     """
 
     scope: Scope
     namer: Namer
+    struct_columns: Callable[[Scope, Tree], list[StarColumn]]
     parameters: dict[str, Tree] = field(default_factory=dict)
     references: set[tuple[str, ...]] = field(default_factory=set)
 
@@ -374,9 +381,12 @@ class Outer:
 
     def star(self, star: Tree) -> list[StarColumn]:
         """Return references to parameters for the columns of a star."""
+        return [(name, self.parameter(as_fields(value))) for name, value in self.columns_of(star)]
+
+    def columns_of(self, star: Tree) -> list[StarColumn]:
+        """Return the columns of a star over fields of the query around the subquery."""
         self.references.add(parts_of(star))
-        columns = self.scope.star_columns(star)
-        return [(name, self.parameter(as_fields(value))) for name, value in columns]
+        return self.struct_columns(self.scope, star) or self.scope.star_columns(star)
 
 
 def parts_of(reference: Tree) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from sqlglot import exp
 
@@ -18,7 +19,7 @@ from relstate.storage import types
 
 from .builder import Builder, Item
 from .expressions import function_name, unsupported_error
-from .scope import Scope, as_fields
+from .scope import Outer, Scope, StarColumn, as_fields
 
 Path = list[str]
 
@@ -64,6 +65,16 @@ def with_struct_parts(builder: Builder, select: exp.Select, scope: Scope) -> exp
     result = select.copy()
     result.set("expressions", written)
     return result
+
+
+def outer_columns(builder: Builder, scope: Scope) -> Outer:
+    """Return the columns of the query around a subquery, whose scope this is."""
+    return Outer(scope, builder.namer, partial(_named_parts, builder))
+
+
+def _named_parts(builder: Builder, scope: Scope, star: Tree) -> list[StarColumn]:
+    """Return the columns of a star over a struct; none if it is not one."""
+    return [(tree.alias, tree.this) for tree in _StructStar(builder, scope, star).columns()]
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,7 @@ from .memberships import (
 from .outer_domain import find_parameters, plan_domain
 from .scalar_subqueries import CorrelatedScalar
 from .scope import DecorrelationError, Outer, ResolveSubquery, Scope, as_fields
+from .struct_stars import outer_columns
 from .subquery_joins import (
     Correlation,
     Equality,
@@ -137,7 +138,7 @@ class Subqueries:
         outer_scope = scope.around_subquery()
 
         def plan() -> tuple[PlannedSubquery, Outer]:
-            outer = Outer(outer_scope, self.builder.namer)
+            outer = outer_columns(self.builder, outer_scope)
             return self.plan(query, common_tables, outer), outer
 
         try:
@@ -212,7 +213,7 @@ class Subqueries:
     ) -> Tree:
         """Return the call that stands for a subquery which is planned for all outer values."""
         kind, query, values = _parts_of(node)
-        outer = Outer(outer_scope, self.builder.namer)
+        outer = outer_columns(self.builder, outer_scope)
         find_parameters(
             self.builder, outer, lambda domain: self.plan_query(query, common_tables, domain)
         )

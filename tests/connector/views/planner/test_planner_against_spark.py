@@ -73,6 +73,9 @@ TABLE t | SELECT id, x | 2 AS y |> WHERE id | 1 > 2 | EXTEND y | 1 AS z | JOIN w
 SELECT coalesce(*) AS c, concat_ws('-', *) AS s, named_struct('a', struct(*)) AS n FROM w
 SELECT id, st.*, st.a + 1 AS n FROM t
 SELECT t.ST.* FROM t
+SELECT id, l.* FROM t LEFT JOIN LATERAL (SELECT t.st.*, k FROM u AS st WHERE st.x = t.x) AS l
+SELECT id, l.* FROM t, LATERAL (SELECT DISTINCT st.* EXCEPT (b), k % 2 AS r, struct(st.*) AS s FROM u WHERE u.k > t.x AND k < 6) AS l
+SELECT id, l.*, (SELECT q.s.* FROM w WHERE w.id = q.id) AS c FROM (SELECT id, x, struct(x AS a) AS s FROM t) q, LATERAL (SELECT p.s.*, q.x AS y FROM (SELECT k, x, struct(g) AS s FROM u) AS p WHERE p.x = q.x) AS l
 SELECT q.*, s.* FROM (SELECT id, struct(x AS `x y`, g) AS s FROM t) q
 SELECT g, bool_and(x > 1) AS a, every(x IS NULL) FILTER (WHERE id > 3) AS e, bool_or(DISTINCT x > 4) AS o, any(x = 1) AS y, some(x IS NULL) AS z, count_if(x > 1) AS c, count_if(x > 1 OR g = 'a') FILTER (WHERE id > 2 OR id < 1) AS f, regr_count(x, id) AS r, regr_count(y, x) FILTER (WHERE g > 'a') AS q, count(*) AS n FROM t GROUP BY g
 SELECT g, corr(x, d) AS a, covar_pop(d, x) AS b, covar_samp(DISTINCT x, y) AS c, regr_avgx(x, y) AS e, regr_avgy(x, d) AS f, regr_sxx(x, d) AS h, regr_syy(x, d) AS i, regr_sxy(x, d) AS j, regr_slope(x, d) AS k, regr_intercept(x, d) AS l, regr_r2(x, d) FILTER (WHERE id > 3 OR g = 'a') AS m, count(*) AS n FROM t GROUP BY g
