@@ -14,6 +14,7 @@ from relstate.connector.syntax.tree import (
     Tree,
     cast_text,
     column,
+    parse_expression,
     text_of,
     whole_number,
     with_parts,
@@ -42,20 +43,28 @@ def plan_values(builder: Builder, tree: exp.Values) -> Relation:
     inner = tree.copy()
     inner.set("alias", None)
     data_types = builder.analysis.types_of_query(text_of(inner))
-    rows = ", ".join(_row_text(row.expressions, data_types) for row in tree.expressions)
-    node, element = _elements(builder, f"array({rows})", "row")
     names = [_column_name(number) for number in range(len(data_types))]
-    node, fields = builder.compute(
-        node, [with_parts(column(element), [name]) for name in names], names
-    )
+    rows = [_cell_texts(row.expressions, data_types) for row in tree.expressions]
+    if len(rows) == 1:
+        node, values = one_row(builder).node, list(map(parse_expression, rows[0]))
+    else:
+        array = ", ".join(_row_text(names, row) for row in rows)
+        node, element = _elements(builder, f"array({array})", "row")
+        values = [with_parts(column(element), [name]) for name in names]
+    node, fields = builder.compute(node, values, names)
     return Relation(node, tuple(map(Item, names, fields)))
 
 
-def _row_text(cells: Sequence[Tree], data_types: Sequence[types.DataType]) -> str:
-    parts = []
-    for number, (cell, data_type) in enumerate(zip(cells, data_types, strict=True)):
+def _cell_texts(cells: Sequence[Tree], data_types: Sequence[types.DataType]) -> list[str]:
+    texts = []
+    for cell, data_type in zip(cells, data_types, strict=True):
         value = Scope(()).resolve(cell.this if isinstance(cell, exp.Alias) else cell)
-        parts.append(f"'{_column_name(number)}', {cast_text(text_of(value), data_type)}")
+        texts.append(cast_text(text_of(value), data_type))
+    return texts
+
+
+def _row_text(names: Sequence[str], values: Sequence[str]) -> str:
+    parts = (f"'{name}', {value}" for name, value in zip(names, values, strict=True))
     return f"named_struct({', '.join(parts)})"
 
 

@@ -28,8 +28,9 @@ from relstate.connector.syntax.tree import (
 )
 from relstate.storage import types
 
-from ..plan.join import JoinKind
-from ..plan.node import Names, Node
+from ..plan.generate import OneRow
+from ..plan.join import JoinKind, JoinNode
+from ..plan.node import Names, Node, walk
 from ..plan.stateless import Project, Scan, ScanColumn
 from .builder import (
     Builder,
@@ -377,6 +378,15 @@ def _is_equality(condition: Tree) -> bool:
     return (
         isinstance(condition, exp.EQ | exp.NullSafeEQ) or function_name(condition) == "equal_null"
     )
+
+
+def has_one_row_each(relation: Relation) -> bool:
+    """Return whether a relation has one row at most for each combination of its domain."""
+    nodes = walk(relation.node)
+    if any(isinstance(node, JoinNode) and node.kind is JoinKind.FULL for node in nodes):
+        return False
+    constants = {node.field.name for node in nodes if isinstance(node, OneRow)}
+    return {*relation.domain, *constants}.issuperset(relation.node.key)
 
 
 # Set operations

@@ -54,6 +54,7 @@ from .outer_domain import (
     as_inputs,
     find_parameters,
     group_over_domain,
+    has_one_row_each,
     partition_by_domain,
     plan_domain,
     without_domain_columns,
@@ -383,7 +384,8 @@ class QueryPlanner:
             return relation
         if domain is not None and relation.domain:
             domain.check_limit(tree)
-        if not keys and limit and not offset and joins_one_row_at_most(relation.node):
+        has_one_row = joins_one_row_at_most(relation.node) or has_one_row_each(relation)
+        if not keys and limit and not offset and has_one_row:
             return relation
         if not keys:
             raise unsupported_error(

@@ -64,6 +64,9 @@ REFUSED = {
     "SELECT id FROM t WHERE (g COLLATE UTF8_LCASE) IN (SELECT name FROM u)": "collated strings",
     "SELECT g, regr_avgx(DISTINCT x, id) FROM t GROUP BY g": "of several values",
     "SELECT id FROM t LIMIT 3": "add an ORDER BY",
+    "SELECT id, (SELECT t.x FROM VALUES (1), (2) LIMIT 1) AS v FROM t": "add an ORDER BY",
+    "SELECT id, (SELECT t.x FROM (SELECT 1 AS a) FULL JOIN (SELECT 2 AS b) ON a = b LIMIT 1) AS v "
+    "FROM t": "add an ORDER BY",
     "SELECT count(*) AS c FROM t GROUP BY x LIMIT 3": "add an ORDER BY",
     """SELECT * FROM (SELECT count(*) AS c FROM t) FULL JOIN (SELECT max(k) AS m FROM u) ON c = m
         LIMIT 1""": "add an ORDER BY",
