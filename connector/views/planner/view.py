@@ -40,6 +40,7 @@ from .simplify import merge_operators, simplify_plan
 from .windows import plan_unbounded_ranks
 
 _NAMED = exp.Alias, exp.Aliases, exp.Column, exp.Dot
+_LATERAL = "relstate_lateral"
 
 
 def plan_view(
@@ -93,7 +94,10 @@ def _with_names_of_spark(tree: Tree, columns: Sequence[types.Field], analysis: A
     _add_names(named, [field.name for field in columns], read_names)
     for select in named.find_all(exp.Select):
         if select is not named and not all(map(_is_named, select.expressions)):
-            _add_names(select, analysis.names_of(_alone(select)), read_names)
+            names = analysis.names_of(_alone(select))
+            if not names and (joined := _lateral_alone(select)) is not None:
+                names = analysis.names_of(joined)
+            _add_names(select, names, read_names)
     return named
 
 
@@ -123,6 +127,32 @@ def _alone(select: Tree) -> Tree:
         own: list[Tree] = alone.args["with_"].expressions if alone.args.get("with_") else []
         alone.set("with_", exp.With(expressions=[*common_tables, *own]))
     return alone
+
+
+def _lateral_alone(select: Tree) -> Tree | None:
+    """Return a query of the columns of a SELECT after LATERAL, joined with the inputs before it.
+
+    None for another SELECT.
+    """
+    lateral = select.find_ancestor(exp.Query, exp.Lateral)
+    while isinstance(lateral, exp.Subquery) and not lateral.alias:
+        lateral = lateral.find_ancestor(exp.Query, exp.Lateral)
+    join = None if lateral is None else lateral.parent
+    if not isinstance(lateral, exp.Lateral) or not isinstance(join, exp.Join):
+        return None
+    around = join.parent
+    if not isinstance(around, exp.Select):
+        return None
+    copy = lateral.copy()
+    copy.set("alias", exp.TableAlias(this=exp.to_identifier(_LATERAL)))
+    joins = [part.copy() for part in around.args["joins"][: join.index]]
+    with_ = _alone(around).args.get("with_")
+    return exp.Select(
+        expressions=[exp.Column(this=exp.Star(), table=exp.to_identifier(_LATERAL))],
+        from_=around.args["from_"].copy(),
+        joins=[*joins, exp.Join(this=copy, kind="CROSS")],
+        with_=None if with_ is None else with_.copy(),
+    )
 
 
 def _check_tables(query: ParsedQuery, tables: Tables) -> None:

@@ -69,6 +69,9 @@ WITH a AS (SELECT g, x, sum(y) AS s, count(*) AS c FROM t GROUP BY g, x) SELECT 
 WITH a AS (SELECT g, sum(x) AS s FROM t GROUP BY g), b AS (SELECT w.v, a.s FROM w JOIN a ON w.id = a.s) SELECT s, v FROM b WHERE v > 'v0' UNION ALL SELECT s, v FROM b UNION ALL SELECT max(s), g FROM a GROUP BY g
 SELECT g, sum(x) FROM t GROUP BY g HAVING sum(x) = (SELECT max(s) FROM (SELECT sum(x) AS s FROM t GROUP BY g))
 SELECT DISTINCT x FROM t ORDER BY x LIMIT 3
+SELECT t.id, q.`(k + 1)` AS m FROM t, LATERAL (SELECT k + 1 FROM u WHERE u.g = t.g) q
+SELECT id, l.`max(k)` FROM t LEFT JOIN LATERAL (SELECT max(k) FROM u WHERE u.g = t.g) l ON l.`max(k)` > 3 JOIN w USING (id)
+WITH c AS (SELECT k, g FROM u) SELECT id, m.`(outer(l.max(k)) + 1)` AS v, `max(k)` FROM t, LATERAL (SELECT max(k) FROM c WHERE c.g = t.g) l, LATERAL (SELECT l.`max(k)` + 1) m
 SELECT id, (SELECT k FROM VALUES (2) AS v(k) WHERE k = t.x LIMIT 1) AS a, (SELECT max(k) FROM u WHERE u.g = t.g LIMIT 1) AS b, (SELECT t.x + m FROM (SELECT max(k) AS m FROM u) LIMIT 1) AS c, (SELECT w.* FROM VALUES (2) LIMIT 1) AS d FROM t LEFT JOIN (SELECT id FROM w) w USING (id)
 SELECT id, v.* FROM t JOIN VALUES (2, 'a', NULL, INTERVAL '1' DAY, X'00', map('a', 1), named_struct('a', 1), 1.5D, DATE'2020-01-01', 'it''s') AS v(k, b, c, d, e, f, g, h, i, j) ON t.x = v.k
 TABLE t | SELECT id, x | 2 AS y |> WHERE id | 1 > 2 | EXTEND y | 1 AS z | JOIN w USING (id) | ORDER BY id | LIMIT 3

@@ -116,8 +116,8 @@ REFUSED = {
     "FROM t": "write a LEFT JOIN",
     "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM (SELECT * FROM u WHERE t.m['a'] = u.x) "
     "GROUP BY name)": "as in m[k] AS v",
-    "SELECT t.id, q.`(k + 1)` AS m FROM t, LATERAL (SELECT k + 1 FROM u WHERE u.g = t.g) "
-    "q": "give an expression a name",
+    "SELECT t.id, q.`(k + 1)` AS m FROM t, LATERAL (SELECT k + 1 FROM u WHERE u.g = t.g UNION "
+    "SELECT 1) q": "give an expression a name",
     "SELECT id, NULL IN (SELECT x FROM u WHERE u.g = t.g) AS v FROM t": "write NOT EXISTS",
     "SELECT id, NULL IN (SELECT x FROM (SELECT * FROM u WHERE u.g = t.g)) FROM t": "NOT EXISTS",
     "SELECT id FROM t WHERE x NOT IN ((SELECT max(x) FROM u))": "two pairs of parentheses",
