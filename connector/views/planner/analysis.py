@@ -28,6 +28,8 @@ _SHOW_BUILTIN_FUNCTIONS = "SHOW SYSTEM FUNCTIONS"
 _SHOW_USER_FUNCTIONS = "SHOW USER FUNCTIONS"
 _MAP_CALL = re.compile(r"map\w*\(", re.IGNORECASE)
 _EXISTENCE_ID = re.compile(r"ExistenceJoin\(exists#\d+\)")
+# In Spark's error for maps and variants.
+_REFUSED_TYPE = "UNSUPPORTED_CORRELATED_REFERENCE_DATA_TYPE"
 _ALL_FIELDS = (1 << 31) - 1
 
 
@@ -95,6 +97,14 @@ class Analysis:
         if _has_correlated_join(query.tree):
             _optimize(original)
         return fields_of(original.schema)
+
+    def check_outer_types(self, query: ParsedQuery) -> None:
+        """Raise Spark's error if a subquery reads an outer value of a type that Spark refuses."""
+        try:
+            _optimize(self._query(query))
+        except Exception as error:
+            if _REFUSED_TYPE in str(error):
+                raise error from None
 
     def names_of(self, tree: Tree) -> list[str]:
         """Return the names of the columns of a query; none if it is not one by itself."""

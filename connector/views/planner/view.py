@@ -72,8 +72,11 @@ def plan_view(
     tree = _with_names_of_spark(tree, columns, analysis)
     try:
         relation = QueryPlanner(builder, tables, parsed).plan(tree, {})
-    except DecorrelationError as error:
-        raise errors.UnsupportedStatementError(str(error)) from None
+    except errors.UnsupportedStatementError as error:
+        analysis.check_outer_types(parsed)
+        if isinstance(error, DecorrelationError):
+            raise errors.UnsupportedStatementError(str(error)) from None
+        raise
     node = merge_operators(plan_unbounded_ranks(relation.node))
     relation = replace(relation, node=compare_in_joins(builder, node))
     root = cluster_root(_materialize(relation, columns, names), cluster_by)

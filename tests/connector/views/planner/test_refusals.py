@@ -229,6 +229,11 @@ def test_a_function_of_a_user_is_refused(
             "SELECT id, q FROM t LEFT JOIN LATERAL explode(m) AS l(q, v) ON TRUE WHERE y > 0D",
             "'t.m' cannot be",
         ),
+        ("SELECT id, (SELECT max(k) FROM u WHERE u.k > size(m)) AS v FROM t", "'t.m' cannot be"),
+        (
+            "SELECT (SELECT p FROM (SELECT size(m) + k AS p FROM u ORDER BY k LIMIT 1)) v FROM t",
+            "'t.m' cannot be",
+        ),
     ],
 )
 def test_what_spark_refuses_is_its_own_error(
