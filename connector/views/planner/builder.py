@@ -369,9 +369,9 @@ def _orderless_reason(data_type: types.DataType) -> str:
     match data_type:
         case types.String():
             return (
-                "collated strings are equal by their collation, and keys by their bytes; write "
-                "what they have in common, as lower(name) for UTF8_LCASE, or name COLLATE "
-                "UTF8_BINARY"
+                "of collated strings that are equal Spark shows any, and keys are compared by "
+                "their bytes; write what they have in common, as lower(name) COLLATE UTF8_BINARY "
+                "for UTF8_LCASE, or the strings as they are, name COLLATE UTF8_BINARY"
             )
         case types.Map():
             return "maps have no order; write array_sort(map_entries(m)), which is equal for them"

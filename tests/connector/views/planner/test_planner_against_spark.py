@@ -69,6 +69,7 @@ WITH a AS (SELECT g, x, sum(y) AS s, count(*) AS c FROM t GROUP BY g, x) SELECT 
 WITH a AS (SELECT g, sum(x) AS s FROM t GROUP BY g), b AS (SELECT w.v, a.s FROM w JOIN a ON w.id = a.s) SELECT s, v FROM b WHERE v > 'v0' UNION ALL SELECT s, v FROM b UNION ALL SELECT max(s), g FROM a GROUP BY g
 SELECT g, sum(x) FROM t GROUP BY g HAVING sum(x) = (SELECT max(s) FROM (SELECT sum(x) AS s FROM t GROUP BY g))
 SELECT DISTINCT x FROM t ORDER BY x LIMIT 3
+SELECT lower(c) COLLATE UTF8_BINARY AS h, count(*) AS n FROM (SELECT (CASE WHEN x > 2 THEN upper(g) ELSE g END) COLLATE UTF8_LCASE AS c FROM t) GROUP BY ALL ORDER BY h LIMIT 2
 SELECT t.id, q.`(k + 1)` AS m FROM t, LATERAL (SELECT k + 1 FROM u WHERE u.g = t.g) q
 SELECT id, l.`max(k)` FROM t LEFT JOIN LATERAL (SELECT max(k) FROM u WHERE u.g = t.g) l ON l.`max(k)` > 3 JOIN w USING (id)
 WITH c AS (SELECT k, g FROM u) SELECT id, m.`(outer(l.max(k)) + 1)` AS v, `max(k)` FROM t, LATERAL (SELECT max(k) FROM c WHERE c.g = t.g) l, LATERAL (SELECT l.`max(k)` + 1) m
