@@ -148,7 +148,7 @@ class ReadPlan:
     @property
     def stored_bytes(self) -> int:
         """The stored bytes of the table's rows, of older versions too."""
-        return sum(sum(table.shard_bytes) for table in self._statistics())
+        return sum(table.stored_bytes for table in self._statistics())
 
     @property
     def stored_rows(self) -> int:

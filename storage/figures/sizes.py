@@ -89,7 +89,7 @@ def _size(
         # An entry that is not a delete adds a row, and a delete removes one.
         max(0, sum(part.rows - 2 * part.deletes for part in parts)),
         sum(part.rows for part in parts),
-        sum(sum(part.shard_bytes) for part in parts),
+        sum(part.stored_bytes for part in parts),
         len(parts),
         table.data_epoch,
     )

@@ -37,6 +37,11 @@ class TableStatistics:
     expiring: int = 0
     parts: int = 0
 
+    @property
+    def stored_bytes(self) -> int:
+        """The number of bytes of the table's keys and values in the segment."""
+        return sum(self.shard_bytes)
+
     def to_json(self) -> dict[str, Any]:
         """Return the statistics as JSON values. On disk: never change a name."""
         expiring = {"expiring": self.expiring} if self.expiring else {}
@@ -89,10 +94,6 @@ class SegmentRecord:
     def rows(self, table_id: int) -> int:
         """Return the number of a table's entries in the segment, deletes included."""
         return sum(table.rows for table in self.tables if table.table_id == table_id)
-
-    def stored_bytes(self, table_id: int) -> int:
-        """Return the number of bytes of a table's keys and values in the segment."""
-        return sum(sum(table.shard_bytes) for table in self.tables if table.table_id == table_id)
 
     def expiring(self, table_id: int) -> int:
         """Return the number of a table's rows in the segment that expire."""

@@ -59,7 +59,7 @@ class KeyIndex:
             return None
         index = None
         try:
-            index = cls._made(pages)
+            index = cls._of_pages(pages)
         finally:
             if index is None:
                 filter_memory.release(size)
@@ -68,7 +68,7 @@ class KeyIndex:
         return index
 
     @classmethod
-    def _made(cls, pages: Pages) -> KeyIndex | None:
+    def _of_pages(cls, pages: Pages) -> KeyIndex | None:
         blocks = list(pages.blocks(None, None, _LEAVES_AT_ONCE))
         if not blocks:
             return None

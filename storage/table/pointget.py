@@ -90,13 +90,13 @@ class ColumnGets:
         names = tuple(columns)
         get = self._gets.get(names)
         if get is None:
-            get = self._made(visible_names(self._encoding, columns))
+            get = self._new_get(visible_names(self._encoding, columns))
             if len(self._gets) >= _MOST_COLUMN_GETS:
                 self._gets.clear()
             self._gets[names] = get
         return get(key)
 
-    def _made(self, names: tuple[str, ...]) -> PointGet:
+    def _new_get(self, names: tuple[str, ...]) -> PointGet:
         make_row = row_type(names)
 
         def general_get(key: Sequence[Any]) -> Row | None:

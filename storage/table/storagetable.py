@@ -148,10 +148,6 @@ class StorageTable:
         """Return the row with a primary key, which is also given as a full key; None if none."""
         return self._points.get_at(key, full_key)
 
-    def get_value(self, full_key: bytes) -> bytes | None:
-        """Return the value under a full key, a delete or expired row included; None if none."""
-        return self._lookup.value(full_key)
-
     def prefix_entries(self, full_prefix: bytes) -> list[tuple[bytes, bytes]]:
         """Return the visible (full key, value) below a prefix: see `PointReader`."""
         return self._points.prefix_entries(full_prefix)
@@ -549,7 +545,7 @@ class StorageTable:
         """The number of the stored entries, and their bytes."""
         statistics = list(self._statistics())
         rows = sum(table.rows for table in statistics)
-        return Limits(rows, sum(sum(table.shard_bytes) for table in statistics))
+        return Limits(rows, sum(table.stored_bytes for table in statistics))
 
     def _groups(self, vnodes: Sequence[range] | None) -> Sequence[range]:
         if vnodes is None:

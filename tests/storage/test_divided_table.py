@@ -23,6 +23,8 @@ from relstate.storage.log.history import EntryCache
 from relstate.storage.log.live_segments import file_names
 from relstate.storage.log.log import Log
 from relstate.storage.log.manifest_files import ManifestCache, shared_manifests
+from relstate.storage.log.sequenced_segment import KEY_OF
+from relstate.storage.log.table_segments import DividedSegments
 from relstate.storage.maintenance import compaction
 from relstate.vnode import shards_of
 from support.clock import ManualClock
@@ -121,6 +123,23 @@ READS: dict[str, Callable[[Store, int], object]] = {
     "state table": lambda store, group: store.state_table("t").get_row(group, 3),
     "plan": lambda store, group: store.read_plan("t").filtered(f"g = {group}").partitions(4),
 }
+
+
+def test_what_an_overwrite_hides_is_not_counted(path: Path, clock: ManualClock) -> None:
+    """Whatever manifest its epoch is in: the sums are those of the visible segments."""
+    store = opened(quick_environment(path, clock))
+    table_id = store.read_plan("t").definition.table_id
+    live = store.state.segments
+    stored = sorted(live.of_table(table_id), key=KEY_OF, reverse=True)
+    for base_epoch in (segment.epoch for segment in stored):
+        visible = [segment for segment in stored if segment.epoch >= base_epoch]
+
+        segments = DividedSegments.of(live, table_id, base_epoch, SHARDS)
+
+        assert segments is not None
+        rows = sum(table.rows for table in segments.statistics())
+        assert (rows, len(segments)) == (len(visible) * GROUP_ROWS, len(visible))
+        assert [segment.name for segment in segments] == [segment.name for segment in visible]
 
 
 @pytest.mark.parametrize("read", READS)

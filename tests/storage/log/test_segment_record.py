@@ -10,5 +10,5 @@ RECORD = SegmentRecord("0c-1", 4096, "00112233aabbccdd", (STATISTICS,))
 
 def test_rows_and_bytes_of_a_table_are_counted() -> None:
     """A segment has the counts of each of its tables, and zero for other tables."""
-    assert (RECORD.rows(3), RECORD.stored_bytes(3)) == (10, 640)
-    assert (RECORD.rows(4), RECORD.stored_bytes(4), RECORD.expiring(4)) == (0, 0, 0)
+    assert (RECORD.rows(3), STATISTICS.stored_bytes) == (10, 640)
+    assert (RECORD.rows(4), RECORD.expiring(4)) == (0, 0)
