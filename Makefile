@@ -87,7 +87,8 @@ format: $(STAMP)
 	$(RUN) -m ruff format .
 
 typecheck: $(STAMP)
-	MYPYPATH=package $(RUN) -m mypy -p relstate -p pyspark_relstate
+	MYPYPATH=package:examples $(RUN) -m mypy -p relstate -p pyspark_relstate -p benchmarks \
+		-m flights -m flights_cluster -m leaderboard
 
 clean:
 	rm -rf $(VENV) $(PEERS) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -37,7 +37,7 @@ def cluster(folder: str, workers: int) -> Iterator[str]:
     """
     root = Path(folder)
     with ExitStack() as daemons:
-        command = ("master.Master", "--host", _HOST, *_PORTS)
+        command: tuple[str, ...] = ("master.Master", "--host", _HOST, *_PORTS)
         master = daemons.enter_context(_daemon(root / "master", command, r"Spark master at (\S+)"))
         for number in range(workers):
             command = ("worker.Worker", "--host", _HOST, *_PORTS, "--cores", "1", "--memory", "2g")
@@ -106,7 +106,8 @@ class ClusterDriver:
         **options: _Arguments.kwargs,
     ) -> _Result:
         """Return what a function of a module returns for the session and arguments."""
-        return self._pool.submit(_call, function, arguments, options).result()
+        result: _Result = self._pool.submit(_call, function, arguments, options).result()
+        return result
 
 
 def _start_session(folder: str, master: str, cores: int) -> None:

@@ -22,6 +22,7 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import flights_changes
 import flights_truth
@@ -174,8 +175,8 @@ def follow(db: Database, folder: Folder) -> None:
 
 def keep_flights(db: Database, folder: Folder) -> StreamingQuery:
     """Start the query that applies every change, a micro-batch at one epoch, exactly once."""
-    changes = db.spark.readStream.schema(flights_changes.CHANGE_COLUMNS)
-    changes = changes.option("maxFilesPerTrigger", 1).parquet(str(folder.changes))
+    reader = db.spark.readStream.schema(flights_changes.CHANGE_COLUMNS)
+    changes = reader.option("maxFilesPerTrigger", 1).parquet(str(folder.changes))
     writer = changes.writeStream.format("relstate").queryName("flights")
     writer = writer.options(table="flights", opColumn="op")
     writer = writer.option("checkpointLocation", str(folder.checkpoint))
@@ -223,7 +224,7 @@ def compare(db: Database, folder: Folder, until: datetime) -> bool:
     title(f"Compared with plain Spark over the source, as of {until:%Y-%m-%d}")
     files = {name: str(folder.source_file(name)) for name in NAMES}
     source = {name: db.spark.read.parquet(file) for name, file in files.items()}
-    tables = source | {"flights": flights_truth.flights(source["flights"], until).cache()}
+    tables: dict[str, Any] = source | {"flights": flights_truth.flights(source["flights"], until).cache()}
     views = {name: db.spark.sql(query, **tables) for name, query in VIEWS.items()}
     results = [
         report(name, db.sql(f"SELECT * FROM {name}"), rows)

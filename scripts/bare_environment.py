@@ -62,7 +62,7 @@ def main(wheel: Path) -> None:
         programs = environment / "bin"
         with _timed("pip install"):
             venv.create(environment, with_pip=True)
-            pip = [programs / "python", "-m", "pip", "install", "--quiet"]
+            pip: list[str | Path] = [programs / "python", "-m", "pip", "install", "--quiet"]
             _run([*pip, "--disable-pip-version-check", f"{wheel.resolve()}[ui]"], folder)
         with _timed("without Spark"):
             _run([programs / "python", "-c", WITHOUT_SPARK, store], folder)
@@ -87,8 +87,8 @@ def _walk(programs: Path, folder: Path) -> None:
         data.write_text("ride_id,city\n1,Graz\n2,Linz\n", "utf-8")
         trips = str(folder / "trips")
         _run([programs / "relstate", "create", trips], folder)
-        load = ["load", trips, "trips", data, "--create", "--primary-key", "ride_id"]
-        _run([programs / "relstate", *load], folder)
+        load: list[str | Path] = [programs / "relstate", "load", trips, "trips", data]
+        _run([*load, "--create", "--primary-key", "ride_id"], folder)
         view = "CREATE MATERIALIZED VIEW c AS SELECT city, count(*) AS n FROM trips GROUP BY city"
         _run([programs / "relstate", "sql", trips, view], folder)
     with _timed("relstate report"):
@@ -96,7 +96,7 @@ def _walk(programs: Path, folder: Path) -> None:
         _run([programs / "relstate", "report", store, "-o", page], folder)
         assert "revenue" in page.read_text("utf-8")
     with _timed("relstate ui"):
-        command = [programs / "relstate", "ui", store, "--port", str(PORT)]
+        command: list[str | Path] = [programs / "relstate", "ui", store, "--port", str(PORT)]
         process = subprocess.Popen(command, cwd=folder, env=_variables())
         try:
             assert "revenue" in _page(f"http://127.0.0.1:{PORT}/")

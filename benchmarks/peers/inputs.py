@@ -9,6 +9,7 @@ import os
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -65,10 +66,8 @@ class Inputs:
         folder = self._folder / "load"
         for part in range(_LOAD_FILES):
             start, stop = (self.size.rows * edge // _LOAD_FILES for edge in (part, part + 1))
-            self._file(
-                folder / f"{part:05d}.parquet",
-                lambda start=start, stop=stop: table_of(np.arange(start, stop, dtype=np.int64)),
-            )
+            keys = np.arange(start, stop, dtype=np.int64)
+            self._file(folder / f"{part:05d}.parquet", partial(table_of, keys))
         return str(folder)
 
     def changes(self, name: str, number: int, count: int) -> str:

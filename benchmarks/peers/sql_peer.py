@@ -81,7 +81,12 @@ class SqlPeer(Peer):
     def stream(self, files: str) -> Work:
         """Insert or replace the rows of each file in a transaction."""
         tables = [pq.read_table(file) for file in sorted(Path(files).glob("*.parquet"))]
-        return Work(lambda: [self.write(table) for table in tables])
+
+        def action() -> None:
+            for table in tables:
+                self.write(table)
+
+        return Work(action)
 
     # A view that is computed anew
 

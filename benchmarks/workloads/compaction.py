@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from relstate.storage import Store
@@ -26,7 +26,7 @@ def compaction(bench: Workbench) -> Iterator[Figure]:
     copies = Path(bench.folder())
     samples = in_turns(
         seconds(lambda: _merge(store)),
-        seconds(lambda: [_copy(file, copies / "copy") for file in files]),
+        seconds(lambda: _copy(files, copies / "copy")),
         bench.size.turns,
     )
     yield Figure(
@@ -47,10 +47,12 @@ def _merge(store: Store) -> None:
         (Path(store.path) / "segments" / f"{record.name}.lmdb").unlink()
 
 
-def _copy(file: Path, copy: Path) -> None:
-    with file.open("rb") as source, copy.open("wb") as target:
-        while piece := source.read(_COPY_BYTES):
-            target.write(piece)
-        target.flush()
-        os.fsync(target.fileno())
-    copy.unlink()
+def _copy(files: Sequence[Path], copy: Path) -> None:
+    """Copy files durably, one after the other, and remove each copy."""
+    for file in files:
+        with file.open("rb") as source, copy.open("wb") as target:
+            while piece := source.read(_COPY_BYTES):
+                target.write(piece)
+            target.flush()
+            os.fsync(target.fileno())
+        copy.unlink()

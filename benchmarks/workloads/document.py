@@ -5,17 +5,20 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from relstate.storage import Store
+from relstate.storage.schema.properties import EncodingName
 
 from .. import rows
 from ..figure import Comparison, Figure, Samples
 from ..turns import in_turns, seconds
 from ..workbench import Workbench, records_of, write
 
+_ENCODINGS: tuple[EncodingName, ...] = ("row", "document")
 _MOST_ROWS = 1_000_000
 _MAPS = 1000
 _ENTRIES = {"small": 10, "large": 10_000}
@@ -29,9 +32,9 @@ def document_scan(bench: Workbench) -> Iterator[Figure]:
     """Measure `Table.scan` of a document table, compacted and with cells above its rows."""
     count = min(bench.size.rows, _MOST_ROWS)
     with bench.store() as store:
-        for name, encoding in (("row", "row"), ("document", "document")):
-            store.create_table(name, rows.COLUMNS, primary_key=["k"], encoding=encoding)
-            write(store, name, rows.batches(range(count)))
+        for encoding in _ENCODINGS:
+            store.create_table(encoding, rows.COLUMNS, primary_key=["k"], encoding=encoding)
+            write(store, encoding, rows.batches(range(count)))
         store.compact()
         yield _scan(bench, store, count, "compacted", 0.95, "a compacted table of rows")
         changed = rows.batch(np.arange(0, count, _PART, dtype=np.int64))
@@ -157,8 +160,8 @@ def _cells(bench: Workbench, store: Store, width: int, count: int) -> Iterator[F
         return Figure("document-cells", case, unit, samples, comparison, against)
 
     def each(action: Callable[[str], object]) -> Samples:
-        runs = (seconds(lambda name=name: action(name)) for name in ("cells", "row"))
-        return in_turns(*runs, bench.size.turns)
+        cells, row = (seconds(partial(action, name)) for name in ("cells", "row"))
+        return in_turns(cells, row, bench.size.turns)
 
     written = each(lambda name: store.write(name, batch, overwrite=True))
     yield figure("write", "M rows/s", written.rates(count / 1e6), Comparison.RATE)

@@ -10,11 +10,13 @@ import pyarrow as pa
 
 import relstate
 from relstate.storage import Store
+from relstate.storage.schema.properties import EncodingName
 
 from ..figure import Comparison, Figure, Samples
 from ..turns import in_turns, seconds
 from ..workbench import Workbench, records_of
 
+_ENCODINGS: tuple[EncodingName, ...] = ("row", "document")
 _COLUMNS = 20
 _PART = 10
 _BATCH = 100_000
@@ -24,8 +26,8 @@ def document_update(bench: Workbench) -> Iterator[Figure]:
     """Measure patches by a DataFrame and by UPDATE, beside an UPDATE of a table of rows."""
     spark, count = bench.spark, bench.size.rows
     with bench.store() as store:
-        for name, encoding in (("row", "row"), ("document", "document")):
-            _new_table(store, name, encoding, count)
+        for encoding in _ENCODINGS:
+            _new_table(store, encoding, count)
         store.compact()
         db = relstate.connect(spark, store.path)
         turns = itertools.count()
@@ -33,11 +35,11 @@ def document_update(bench: Workbench) -> Iterator[Figure]:
         def update(name: str) -> Callable[[], object]:
             return lambda: db.sql(f"UPDATE {name} SET c3 = k + {next(turns)} WHERE k % {_PART} = 3")
 
-        def patch() -> object:
+        def patch() -> None:
             frame = spark.range(3, count, _PART).selectExpr("id AS k", f"id + {next(turns)} AS c3")
             options = {"table": "document", "patch": "true"}
             writer = frame.write.format("relstate").options(**options).mode("append")
-            return writer.save(store.path)
+            writer.save(store.path)
 
         changed = len(range(3, count, _PART))
         for what, change, asked in (
@@ -58,13 +60,13 @@ def document_update(bench: Workbench) -> Iterator[Figure]:
         yield _bytes(store, changed)
 
 
-def _new_table(store: Store, name: str, encoding: str, count: int) -> None:
+def _new_table(store: Store, encoding: EncodingName, count: int) -> None:
     names = [f"c{number}" for number in range(_COLUMNS)]
     columns = ", ".join(f"{column} BIGINT" for column in ["k", *names])
-    store.create_table(name, columns, primary_key=["k"], encoding=encoding)
+    store.create_table(encoding, columns, primary_key=["k"], encoding=encoding)
     for start in range(0, count, _BATCH):
         keys = pa.array(np.arange(start, min(start + _BATCH, count)))
-        store.write(name, pa.record_batch([keys] * (_COLUMNS + 1), names=["k", *names]))
+        store.write(encoding, pa.record_batch([keys] * (_COLUMNS + 1), names=["k", *names]))
 
 
 def _bytes(store: Store, changed: int) -> Figure:

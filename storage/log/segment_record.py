@@ -95,6 +95,10 @@ class SegmentRecord:
         """Return the number of a table's entries in the segment, deletes included."""
         return sum(table.rows for table in self.tables if table.table_id == table_id)
 
+    def stored_bytes(self, table_id: int) -> int:
+        """Return the number of bytes of a table's keys and values in the segment."""
+        return sum(table.stored_bytes for table in self.tables if table.table_id == table_id)
+
     def expiring(self, table_id: int) -> int:
         """Return the number of a table's rows in the segment that expire."""
         return sum(table.expiring for table in self.tables if table.table_id == table_id)

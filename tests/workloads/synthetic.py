@@ -129,7 +129,7 @@ def _changed(
     count = max(round(rows.num_rows * share / 4), 1)
     columns = [name for name in rows.schema.names if name not in table.key]
     updated = rows.take(picks.take(2 * count))
-    some = random.permutation(columns)[: max(len(columns) // 4, 1)]
+    some = random.permutation(columns)[: max(len(columns) // 4, 1)].tolist()
     models = rows.take(random.integers(rows.num_rows, size=count))
     inserted = exchange_columns(models, columns, rows, random)
     number = rows.num_rows + step * count + np.arange(count)

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from relstate.storage import Kind, Proposal, Store, TableSchema
+from relstate.storage import Kind, Proposal, SegmentRecord, Store, TableSchema
 from relstate.storage.schema.ddl import parse_columns
 
 FOLDER = Path(__file__).parent
@@ -116,7 +116,7 @@ def fill_tables(store: Store, rows: Rows) -> None:
 def write_changes(store: Store, changes: Sequence[Change]) -> int:
     """Commit changes of several tables as one epoch and return it."""
     started = store.environment.now()
-    segments = []
+    segments: list[SegmentRecord] = []
     for change in changes:
         writer = store.jobs.write_target(change.table).open(store.environment)
         for rows, kind in ((change.puts, Kind.PUT), (change.deletes, Kind.DELETE)):

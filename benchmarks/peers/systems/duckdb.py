@@ -53,7 +53,8 @@ class DuckdbPeer(SqlPeer):
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a statement."""
-        return self.connection.execute(statement, values).fetchall()
+        rows: list[tuple[Any, ...]] = self.connection.execute(statement, values).fetchall()
+        return rows
 
     def load(self, files: str) -> Work:
         """Insert from the files."""

@@ -73,9 +73,16 @@ class RelstatePeer(SparkPeer):
     def get(self, keys: str) -> Work:
         """Get rows from the store."""
         table, values = self.store.table("t"), pq.read_table(keys)["k"].to_pylist()
-        return Work(
-            lambda: sum(table.get(key).i for key in values), lambda total: total, len(values)
-        )
+
+        def action() -> int:
+            total = 0
+            for key in values:
+                row = table.get(key)
+                assert row is not None
+                total += row.i
+            return total
+
+        return Work(action, lambda total: total, len(values))
 
     def get_many(self, keys: str) -> Work:
         """Get rows as Arrow."""

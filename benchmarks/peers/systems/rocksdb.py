@@ -139,7 +139,12 @@ class RocksdbPeer(Peer):
     def stream(self, files: str) -> Work:
         """Put the rows of each file."""
         tables = [pq.read_table(file) for file in sorted(Path(files).glob("*.parquet"))]
-        return Work(lambda: [self._put(table, sync=True) for table in tables])
+
+        def action() -> None:
+            for table in tables:
+                self._put(table, sync=True)
+
+        return Work(action)
 
     def delete(self, keys: str) -> Work:
         """Delete keys."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from unittest import mock
 
 import relstate
 from relstate.connector.views import backfill, runner
@@ -71,9 +72,8 @@ def memory(bench: Workbench) -> Iterator[Figure]:
 @contextmanager
 def _small_parts() -> Iterator[None]:
     """Let backfills have parts of `_PART_ROWS`."""
-    before = backfill.PART_ROWS
-    backfill.PART_ROWS = runner.PART_ROWS = _PART_ROWS
-    try:
+    with (
+        mock.patch.object(backfill, "PART_ROWS", _PART_ROWS),
+        mock.patch.object(runner, "PART_ROWS", _PART_ROWS),
+    ):
         yield
-    finally:
-        backfill.PART_ROWS = runner.PART_ROWS = before

@@ -52,8 +52,8 @@ def workload() -> Workload:
 def _generate(scale: float) -> Rows:
     program = Path(sys.executable).parent / "tpchgen-cli"
     with tempfile.TemporaryDirectory() as folder:
-        command = [program, "parquet", "-s", f"{scale:g}", "--quiet", "--output-dir", folder]
-        subprocess.run(command, check=True, capture_output=True)
+        options = ["-s", f"{scale:g}", "--quiet", "--output-dir", folder]
+        subprocess.run([program, "parquet", *options], check=True, capture_output=True)
         return {
             table.name: _read(Path(folder) / f"{table.name}.parquet", table.schema)
             for table in _TABLES
@@ -124,7 +124,8 @@ def _lines_of(first_lines: np.ndarray, orders: np.ndarray) -> np.ndarray:
     """Return the positions of the lines of some orders."""
     starts, counts = first_lines[orders], first_lines[orders + 1] - first_lines[orders]
     offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.repeat(starts, counts) + offsets
+    positions: np.ndarray = np.repeat(starts, counts) + offsets
+    return positions
 
 
 def _with_keys(
