@@ -29,11 +29,13 @@ from ..plan.join import JoinKind
 from ..plan.node import Node
 from .builder import Builder, Item, Relation
 from .clauses import SelectColumn, alias_values, group_by, select_columns
+from .correlation import Correlation, Equality
 from .group_by import has_aggregates, plan_aggregate, with_defaults
 from .grouping_sets import GroupBy
 from .join_conditions import common_type, plan_join
+from .planned_subquery import PlannedSubquery
 from .scope import having_conditions
-from .subquery_joins import Correlation, Equality, PlannedSubquery, SubqueryJoin
+from .subquery_joins import SubqueryJoin
 
 
 @dataclass(frozen=True)

@@ -42,20 +42,15 @@ from .clauses import (
     select_columns,
 )
 from .context import Context
+from .correlation import Correlation, correlation_of, with_outer_values
 from .from_clause import has_join_condition, is_left_join
 from .generators import named_columns
 from .group_by import has_aggregates, plan_aggregate, plan_distinct, with_defaults
 from .join_conditions import plan_join
 from .limit_rule import is_limited_per_row
+from .planned_subquery import PlannedSubquery
 from .scope import DecorrelationError, Outer, Scope, having_conditions
-from .subquery_joins import (
-    Correlation,
-    Equality,
-    PlannedSubquery,
-    SubqueryJoin,
-    correlation_of,
-    with_outer_values,
-)
+from .subquery_joins import SubqueryJoin
 from .time_windows import has_time_window
 from .windows import find_windows
 
@@ -101,8 +96,7 @@ class LateralJoin:
         """
         inner = self.planned.relation
         pairs = zip(names, inner.domain, strict=True)
-        equalities = [Equality(column(left), column(right), True) for left, right in pairs]
-        return self._joined(inner.node, inner.items, Correlation(equalities, ()))
+        return self._joined(inner.node, inner.items, Correlation.of_fields(pairs))
 
     @property
     def _scope(self) -> Scope:

@@ -59,12 +59,12 @@ from .outer_domain import (
     plan_domain,
     without_domain_columns,
 )
+from .planned_subquery import PlannedSubquery
 from .scope import DecorrelationError, Outer, Scope, having_conditions
 from .session_windows import plan_session, read_session
 from .set_operations import plan_counted, plan_union
 from .struct_stars import outer_columns, with_struct_parts
 from .subqueries import Subqueries
-from .subquery_joins import PlannedSubquery
 from .time_windows import plan_time_window
 from .windows import find_windows, plan_windows, with_named_windows
 

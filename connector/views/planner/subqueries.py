@@ -52,6 +52,7 @@ from .aggregated_subqueries import (
 from .builder import Builder, Item, has_subquery_call, is_subquery_call
 from .clauses import limit_and_offset
 from .context import CommonTables, Context, PlanQuery
+from .correlation import Correlation, correlation_of
 from .expressions import SUBQUERY_CALL, unsupported_error
 from .grouping_sets import has_grouping_sets
 from .limit_rule import is_limited_per_row
@@ -64,18 +65,11 @@ from .memberships import (
     with_value,
 )
 from .outer_domain import find_parameters, plan_domain
+from .planned_subquery import PlannedSubquery, column_types, without_limit
 from .scalar_subqueries import CorrelatedScalar
 from .scope import DecorrelationError, Outer, ResolveSubquery, Scope, as_fields
 from .struct_stars import outer_columns
-from .subquery_joins import (
-    Correlation,
-    Equality,
-    PlannedSubquery,
-    SubqueryJoin,
-    column_types,
-    correlation_of,
-    without_limit,
-)
+from .subquery_joins import SubqueryJoin
 from .time_windows import has_time_window
 from .windows import find_windows
 
@@ -226,10 +220,9 @@ class Subqueries:
             if _is_limited_exists(node):
                 domain.check_limit(node)
             pairs = zip(parameters, relation.domain, strict=True)
-            equalities = [Equality(column(left), column(right), True) for left, right in pairs]
             context = Context(common_tables, self.resolver(common_tables))
             planned = PlannedSubquery(relation, context)
-            return rows, own_values, planned, Correlation(equalities, ())
+            return rows, own_values, planned, Correlation.of_fields(pairs)
 
         subquery = _Subquery(kind, node, len(values), kind is _Kind.SCALAR, prepare)
         return self._add_call(subquery, values, list(outer.parameters.values()))

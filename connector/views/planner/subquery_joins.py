@@ -6,7 +6,7 @@ Does not know: how names are resolved.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -14,13 +14,9 @@ from sqlglot import exp
 from relstate.connector.syntax.tree import (
     Tree,
     column,
-    columns_of,
     disjunction,
     parse_expression,
-    substituted,
     text_of,
-    whole_number,
-    without_parentheses,
 )
 from relstate.storage import errors, types
 
@@ -29,135 +25,19 @@ from ..plan.join import JoinKind
 from ..plan.node import Node
 from ..plan.stateless import Filter, Project
 from ..plan.topn import TopN
-from .builder import Builder, Relation, check_keyable, pass_through_output
+from .builder import Builder, check_keyable, pass_through_output
 from .clauses import select_columns
-from .compared_values import join_compared_values
-from .context import Context
+from .correlation import Correlation, Equality, compare_by_equalities
 from .expressions import unsupported_error
 from .group_by import plan_distinct
 from .join_conditions import common_type, has_one_row_at_most, plan_join
 from .nullability import is_never_null
+from .planned_subquery import PlannedSubquery
 
 _TOO_MANY_ROWS = (
     "raise_error('[SCALAR_SUBQUERY_TOO_MANY_ROWS] More than one row returned by a subquery used as "
     "an expression.')"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedSubquery:
-    """A subquery as far as it is planned before it is joined.
-
-    ``relation``: its rows; those of its FROM if it compares values of the outer query: then
-    ``select`` has the rest of it, and ``conditions`` are those comparisons. ``branches``: the
-    queries of a UNION that compares such values, each with its own plan; ``relation`` is then that
-    of the first.
-    """
-
-    relation: Relation
-    context: Context
-    select: exp.Select | None = None
-    conditions: Sequence[Tree] = ()
-    branches: Sequence[tuple[Tree, PlannedSubquery]] = ()
-
-
-def column_types(builder: Builder, planned: PlannedSubquery) -> list[types.DataType]:
-    """Return the types of the columns of a subquery that is not a UNION."""
-    node, items = planned.relation.node, planned.relation.items
-    if planned.select is None:
-        return [node.type_of(item.field) for item in items if not item.is_hidden]
-    columns = select_columns(planned.select, planned.context.scope(items))
-    texts = [text_of(select_column.value) for select_column in columns]
-    return list(builder.analysis.types_of(node.fields, texts))
-
-
-@dataclass(frozen=True, slots=True)
-class Equality:
-    """A value of the outer query, and one of the subquery, that must be equal."""
-
-    outer: Tree
-    inner: Tree
-    is_null_safe: bool = False
-
-    @property
-    def condition(self) -> Tree:
-        """The equality as a condition."""
-        kind = exp.NullSafeEQ if self.is_null_safe else exp.EQ
-        return kind(this=self.outer.copy(), expression=self.inner.copy())
-
-
-@dataclass(frozen=True, slots=True)
-class Correlation:
-    """How the rows of a subquery depend on a row of the outer query; both sides over fields."""
-
-    equalities: Sequence[Equality]
-    others: Sequence[Tree]
-
-    @property
-    def conditions(self) -> list[Tree]:
-        """All conditions."""
-        return [*(equality.condition for equality in self.equalities), *self.others]
-
-
-def correlation_of(planned: PlannedSubquery, outer_values: Mapping[str, Tree]) -> Correlation:
-    """Return the conditions of a subquery with fields of the outer query for its parameters."""
-    equalities, others = [], []
-    names = set(planned.relation.node.names)
-    for condition in planned.conditions:
-        sides = _sides(condition, names)
-        if sides is None:
-            others.append(with_outer_values(condition, outer_values))
-        else:
-            inner, outer = sides
-            is_null_safe = isinstance(condition, exp.NullSafeEQ)
-            equalities.append(Equality(with_outer_values(outer, outer_values), inner, is_null_safe))
-    return Correlation(equalities, others)
-
-
-def compare_by_equalities(
-    builder: Builder, outer: Node, inner: Node, correlation: Correlation
-) -> tuple[Node, Correlation]:
-    """Return the rows of a subquery, and a correlation with the outer rows without ``others``."""
-    if not correlation.others:
-        return inner, correlation
-    inner, pairs = join_compared_values(builder, outer, inner, correlation.conditions)
-    equalities = [Equality(column(left), column(right), True) for left, right in pairs]
-    return inner, Correlation(equalities, ())
-
-
-def without_limit(query: Tree) -> Tree:
-    """Return the query of an EXISTS without a LIMIT that does not decide whether it has rows."""
-    limit = query.args.get("limit")
-    if not isinstance(query, exp.Select) or not isinstance(limit, exp.Limit):
-        return query
-    if query.args.get("offset") or not whole_number(limit.expression):
-        return query
-    unlimited: Tree = query.copy()
-    unlimited.set("limit", None)
-    unlimited.set("order", None)
-    return unlimited
-
-
-def _sides(condition: Tree, names: set[str]) -> tuple[Tree, Tree] | None:
-    """Return the two sides of an equality, that of the subquery first; None if it is not one."""
-    if not isinstance(condition, exp.EQ | exp.NullSafeEQ):
-        return None
-    first, second = without_parentheses(condition.this), without_parentheses(condition.expression)
-    for inner, outer in ((first, second), (second, first)):
-        reads = columns_of(inner)
-        if reads and reads <= names and columns_of(outer).isdisjoint(names):
-            return inner, outer
-    return None
-
-
-def with_outer_values(tree: Tree, values: Mapping[str, Tree]) -> Tree:
-    """Return an expression of a subquery with the values of the outer query for parameters."""
-
-    def replacement(node: Tree) -> Tree | None:
-        value = values.get(node.name) if isinstance(node, exp.Column) else None
-        return None if value is None else value.copy()
-
-    return substituted(tree, replacement)
 
 
 @dataclass(frozen=True)
