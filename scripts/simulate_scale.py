@@ -421,7 +421,7 @@ def _print_size(terabytes: float) -> None:
     state = with_data(environment, empty, round(terabytes * TB))
     count = len(state.segments)
     started = time.process_time()
-    log.put_checkpoint(state)
+    log.folding.put_checkpoint(state)
     written = time.process_time() - started
     files = sum(map(len, environment.files.values()))
     del state, log, empty
@@ -451,7 +451,7 @@ def reads(tables: Sequence[float] = (1, 10, 100)) -> None:
     for terabytes in tables:
         environment = ObjectStore(Time())
         log, empty = new_store(environment)
-        log.put_checkpoint(with_data(environment, empty, round(terabytes * TB)))
+        log.folding.put_checkpoint(with_data(environment, empty, round(terabytes * TB)))
         del log, empty
         gc.collect()
         _print_reads(environment, terabytes)
@@ -511,7 +511,7 @@ def _print_checkpoints(terabytes: float, commits: int) -> None:
     environment = ObjectStore(Time())
     log, state = new_store(environment)
     state = with_data(environment, state, round(terabytes * TB))
-    log.put_checkpoint(state)
+    log.folding.put_checkpoint(state)
     del state
     gc.collect()
     log = Log(environment, EntryCache(), ManifestCache())

@@ -154,10 +154,10 @@ class _History:
         """Yield the problems of the log from the oldest readable epoch."""
         newest = self._newest
         try:
-            state = log.state_at(newest, newest.oldest_epoch)
+            state = log.history.state_at(newest, newest.oldest_epoch)
             yield from self._add(state)
-            checkpoints = set(log.checkpoint_epochs())
-            for entry in log.entries(newest, state.epoch + 1, newest.epoch):
+            checkpoints = set(log.files.checkpoint_epochs())
+            for entry in log.history.entries(newest, state.epoch + 1, newest.epoch):
                 state = state.apply(entry)
                 self._add_entry(entry)
                 if entry.epoch in checkpoints:
@@ -199,7 +199,7 @@ def _view_problems(state: StoreState) -> Iterator[str]:
 def _checkpoint_problems(log: Log, state: StoreState) -> Iterator[str]:
     """Yield the problems of the checkpoint of a state."""
     try:
-        checkpoint = log.read_checkpoint(state.epoch)
+        checkpoint = log.files.checkpoint(state.epoch)
     except RelstateError as error:
         yield problem_of(log.environment, error)
         return

@@ -197,15 +197,15 @@ class Epochs:
 
         EpochNotFoundError, EpochExpiredError, OptionError for what is not an integer.
         """
-        return self.log.state_at(self.state, epoch_number(epoch))
+        return self.log.history.state_at(self.state, epoch_number(epoch))
 
     def epoch_at(self, time: datetime) -> int:
         """Return the newest epoch committed at or before a time: see `Store.epoch_at`."""
-        return self.log.epoch_at(self.state, micros_of(time))
+        return self.log.history.epoch_at(self.state, micros_of(time))
 
     def history(self) -> Iterator[Entry]:
         """Yield the entries of all epochs, the newest first."""
-        return self.log.history(self.state)
+        return self.log.history.newest_first(self.state)
 
     def entry(self, epoch: int) -> Entry:
         """Return the entry of an epoch, however old. EpochNotFoundError."""
@@ -214,7 +214,7 @@ class Epochs:
             raise EpochNotFoundError(
                 f"there is no epoch {epoch}: the store is at epoch {state.epoch}"
             )
-        (entry,) = self.log.entries(state, epoch, epoch)
+        (entry,) = self.log.history.entries(state, epoch, epoch)
         return entry
 
     # The next epoch

@@ -61,7 +61,8 @@ def plan_feed(log: Log, newest: StoreState, request: FeedRequest, expiries: Expi
     """
     last = newest.epoch if request.last is None else request.last
     _check_range(newest, request.first, last)
-    definition = log.state_at(newest, min(last, newest.epoch)).table(request.table).definition
+    state = log.history.state_at(newest, min(last, newest.epoch))
+    definition = state.table(request.table).definition
     return _plan(log, newest, definition, request, last, expiries)
 
 
@@ -75,7 +76,7 @@ def _plan(
 ) -> FeedPlan:
     fields = feed_fields(definition.schema, request.columns)
     _check_same_table(log, newest, definition, request.first)
-    entries = list(log.entries(newest, request.first, last))
+    entries = list(log.history.entries(newest, request.first, last))
     if request.pending is not None:
         entries.append(request.pending)
     steps = tuple(steps_of(entries, definition.table_id))
@@ -125,7 +126,7 @@ def _expires(
     if any(segment.record.expiring(table_id) for segment in written):
         return True
     is_new = first <= definition.created_epoch
-    return not is_new and log.state_at(newest, first - 1).expiring_rows(table_id) > 0
+    return not is_new and log.history.state_at(newest, first - 1).expiring_rows(table_id) > 0
 
 
 def _before(
@@ -135,7 +136,7 @@ def _before(
     path, vnode_count = log.environment.location(""), newest.settings.vnode_count
     if not steps or steps[0].epoch <= definition.created_epoch:
         return ReadPlan(path, definition, vnode_count, definition.created_epoch, (), 0)
-    state = log.state_at(newest, steps[0].epoch - 1)
+    state = log.history.state_at(newest, steps[0].epoch - 1)
     segments = state.segments_of(definition.table_id)
     return ReadPlan(path, definition, vnode_count, state.epoch, segments, state.time)
 
@@ -147,7 +148,7 @@ def _may_forget(
     properties = definition.properties
     if not properties.is_versioned or not steps:
         return False
-    (created,) = log.entries(newest, definition.created_epoch, definition.created_epoch)
+    (created,) = log.history.entries(newest, definition.created_epoch, definition.created_epoch)
     return steps[-1].time - created.time >= properties.tombstone_retention * 1_000_000
 
 
@@ -165,7 +166,7 @@ def _with_bases(
         if step.is_based or not any(before.epoch <= epoch < step.epoch for epoch in maintenance):
             yield step
         else:
-            state = log.state_at(newest, step.epoch - 1)
+            state = log.history.state_at(newest, step.epoch - 1)
             yield replace(step, basis=state.segments_of(table_id))
 
 
@@ -191,7 +192,7 @@ def data_epochs(
     table = newest.tables.get(table_id)
     if table is not None:
         last = min(last, table.data_epoch)
-    return (step.epoch for step in steps_of(log.entries(newest, after + 1, last), table_id))
+    return (step.epoch for step in steps_of(log.history.entries(newest, after + 1, last), table_id))
 
 
 def feed_epochs(
@@ -223,7 +224,7 @@ def _expiring_rows(log: Log, newest: StoreState, table_id: int, epoch: int) -> i
     """Return an upper bound of the rows of a table that expire, as of an epoch, even expired."""
     if not 1 <= epoch <= newest.epoch:
         return 0
-    return log.past_state(newest, epoch).expiring_rows(table_id)
+    return log.history.past_state(newest, epoch).expiring_rows(table_id)
 
 
 def _check_range(newest: StoreState, first: int, last: int) -> None:
@@ -254,10 +255,10 @@ def _check_same_table(
     created, name = definition.created_epoch, definition.name.lower()
     if first >= created:
         return
-    earlier = first > 1 and name in log.state_at(newest, first - 1).table_ids
+    earlier = first > 1 and name in log.history.state_at(newest, first - 1).table_ids
     created_again = (
         table.name.lower() == name
-        for entry in log.entries(newest, first, created - 1)
+        for entry in log.history.entries(newest, first, created - 1)
         for table in entry.created_tables
     )
     if earlier or any(created_again):

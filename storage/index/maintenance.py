@@ -191,7 +191,7 @@ class IndexMaintenance:
         marks = KeyMarks.of(key_hashes(keys))
         recent_keys = self._layouts.recent_keys.take(encoding.table_id)
         try:
-            recent_keys.follow(state, self._log.entries)
+            recent_keys.follow(state, self._log.history.entries)
             others = recent_keys.cover(stored, len(keys), partial(self._key_hashes, encoding))
             is_recent = recent_keys.may_hold(marks)
             self._marks = marks

@@ -4,7 +4,7 @@ An archive is the concatenation of its entries' files. It is created before the 
 removed, and only once: so an epoch without an archive still has its entry in the log, and the
 archived entry of an epoch is the one that was committed.
 
-Does not know: which entries are covered (log.py).
+Does not know: which entries are covered (folding.py).
 """
 
 from __future__ import annotations

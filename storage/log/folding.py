@@ -12,17 +12,18 @@ like the newest checkpoint in the log's folder is not put again: see manifest_fi
 
 Promises: a crash at any moment leaves a log that reads as before; checkpoints of one epoch are
 equal, whoever writes them, but for the names of manifests if writers divide in different ways.
-Does not know: when to fold (log.py).
+Does not know: what is committed.
 """
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_left
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ..errors import FilesystemError
-from ..paths import ARCHIVE, archived_checkpoint_path, block_of, checkpoint_path, entry_path
+from ..errors import FilesystemError, RelstateError
+from ..paths import ARCHIVE, BLOCK, archived_checkpoint_path, block_of, checkpoint_path, entry_path
 from .archive import archive_block
 from .checkpoint import encode_checkpoint, encode_divided
 from .files import Listing, LogFiles
@@ -30,6 +31,8 @@ from .live_segments import SIZE, Manifests, file_names
 from .manifest_files import RELIED, ManifestFiles
 from .moment import Moment
 from .state import StoreState
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,20 @@ class Folding:
         self._files = files
         self._environment = files.environment
         self._division = division
+
+    def auto_fold(self, state: StoreState) -> None:
+        """Write a checkpoint and fold after the commit of ``state``, every 32 epochs.
+
+        The commit is valid whatever happens here: an error is logged, and folding is tried again
+        32 epochs later.
+        """
+        if state.epoch % BLOCK:
+            return
+        try:
+            self.put_checkpoint(state)
+            self.fold()
+        except (RelstateError, FileNotFoundError) as error:
+            _logger.warning("the log could not be folded at epoch %d: %s", state.epoch, error)
 
     def put_checkpoint(self, state: StoreState) -> None:
         """Write the checkpoint of a state unless it exists."""

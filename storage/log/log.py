@@ -45,8 +45,7 @@ accepted if the one after it names it as its parent, or if it has no archive (hi
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -58,13 +57,11 @@ from ..errors import (
     CorruptionError,
     FilesystemError,
     NotAStoreError,
-    RelstateError,
     StorageError,
     StoreExistsError,
     UnknownOutcomeError,
 )
 from ..paths import (
-    BLOCK,
     FOLDERS,
     LOG,
     SIGNAL,
@@ -86,9 +83,6 @@ from .state import StoreState, fold
 _LOADING_ATTEMPTS = 100
 # A writer is alone after so many commits in a row between which no other writer's came.
 _ALONE = 8
-
-_logger = logging.getLogger(__name__)
-
 
 _Quiet: TypeAlias = tuple[Sequence[int], int | None, StoreState | None, float]
 _NEVER: _Quiet = ((0,), None, None, 0.0)
@@ -113,7 +107,11 @@ class _Watch:
 
 
 class Log:
-    """The log of one store. Safe between threads and processes; it keeps no state of the store."""
+    """The log of one store. Safe between threads and processes; it keeps no state of the store.
+
+    ``files`` reads single entries and checkpoints, ``history`` what is known to be committed,
+    ``folding`` writes checkpoints.
+    """
 
     def __init__(
         self,
@@ -128,10 +126,10 @@ class Log:
         one of each for the process. ``division``: how checkpoints are divided.
         """
         self.environment = environment
-        self._files = LogFiles(environment, manifests)
-        self._folding = Folding(self._files, division)
+        self.files = LogFiles(environment, manifests)
+        self.folding = Folding(self.files, division)
         self._cache = cache
-        self._history = History(self._files, cache)
+        self.history = History(self.files, cache)
         # When the folder was listed last, and from when on its version is asked for again.
         self._listed = LONG_AGO
         self._next_version = float("-inf")
@@ -188,7 +186,7 @@ class Log:
                 f"{root}: there are other things in it ({', '.join(foreign_names[:3])}): "
                 "a store needs a folder of its own"
             )
-        if LOG in names and self._files.listing().newest:
+        if LOG in names and self.files.listing().newest:
             raise self._store_exists_error()
 
     def _store_exists_error(self) -> StoreExistsError:
@@ -217,7 +215,7 @@ class Log:
     def _load(self) -> StoreState | None:
         """Return the newest state; None if the log was folded meanwhile."""
         now = Moment.of(self.environment)
-        listing = self._files.listing()
+        listing = self.files.listing()
         if not listing.newest:
             raise NotAStoreError(
                 f"{self.environment.location('')}: its log has no entry, the creation of a store "
@@ -227,13 +225,13 @@ class Log:
         try:
             state = self._read_start(listing)
         except FileNotFoundError:
-            if self._files.listing().checkpoints != listing.checkpoints:
+            if self.files.listing().checkpoints != listing.checkpoints:
                 return None
-            raise self._files.missing_file_error(start) from None
+            raise self.files.missing_file_error(start) from None
         if self.environment.has_current_names:
-            entries = self._files.consecutive_entries(state.epoch + 1, listing.newest)
+            entries = self.files.consecutive_entries(state.epoch + 1, listing.newest)
         else:
-            entries = self._files.entries_after(state.epoch)
+            entries = self.files.entries_after(state.epoch)
         is_complete = state.epoch + len(entries) >= listing.newest
         is_proven = self.environment.has_current_names and is_complete
         if not is_proven and not self.environment.exists(start):
@@ -241,15 +239,15 @@ class Log:
         self._check_parents(state, entries)
         self._cache.add(entries)
         if not is_complete:
-            raise self._files.missing_entry_error(state.epoch + len(entries) + 1)
+            raise self.files.missing_entry_error(state.epoch + len(entries) + 1)
         return self._seen(fold(state, entries), now)
 
     def _read_start(self, listing: Listing) -> StoreState:
         if not listing.checkpoints:
-            first = self._files.entry(1)
+            first = self.files.entry(1)
             self._cache.add([first])
             return StoreState.first(first)
-        return self._files.checkpoint(listing.checkpoints[-1])
+        return self.files.checkpoint(listing.checkpoints[-1])
 
     def _check_parents(self, state: StoreState, entries: Sequence[Entry]) -> None:
         location = self.environment.location(LOG)
@@ -383,20 +381,20 @@ class Log:
 
     def _contains(self, state: StoreState) -> bool:
         try:
-            return self._files.entry(state.epoch).commit_id == state.commit_id
+            return self.files.entry(state.epoch).commit_id == state.commit_id
         except FileNotFoundError:
             return False
 
     def _is_newest(self, state: StoreState) -> bool:
         self._listed = Moment.of(self.environment)
-        return self._files.listing().newest == state.epoch and self._contains(state)
+        return self.files.listing().newest == state.epoch and self._contains(state)
 
     def _next_entries(self, state: StoreState) -> list[Entry]:
         """Return the entries after a state; that of a winner of a race is not read again."""
         winner = self._winner
         if winner is None or winner.parent != state.commit_id:
-            return self._files.entries_after(state.epoch)
-        return [winner, *self._files.entries_after(winner.epoch)]
+            return self.files.entries_after(state.epoch)
+        return [winner, *self.files.entries_after(winner.epoch)]
 
     def _advance(self, state: StoreState, entries: Sequence[Entry], now: Moment) -> StoreState:
         """Return the state after entries, which were read after ``now``, if they are committed."""
@@ -432,36 +430,6 @@ class Log:
                 f"is missing, although epoch {state.epoch} was read here: restore it from a backup"
             )
         return loaded
-
-    # The past: see `History`
-
-    def entries(self, newest: StoreState, first: int, last: int) -> Iterator[Entry]:
-        """Yield the entries of the epochs ``first`` to ``last``, as `History.entries` does."""
-        return self._history.entries(newest, first, last)
-
-    def history(self, newest: StoreState) -> Iterator[Entry]:
-        """Yield all entries up to a state's own, the newest first."""
-        return self._history.newest_first(newest)
-
-    def state_at(self, newest: StoreState, epoch: int) -> StoreState:
-        """Return the state of an epoch. The errors of `History.state_at`."""
-        return self._history.state_at(newest, epoch)
-
-    def past_state(self, newest: StoreState, epoch: int) -> StoreState:
-        """Return the state of an epoch, also of an expired one, as `History.past_state` does."""
-        return self._history.past_state(newest, epoch)
-
-    def epoch_at(self, newest: StoreState, time: int) -> int:
-        """Return the newest epoch committed at or before a time, as `History.epoch_at` does."""
-        return self._history.epoch_at(newest, time)
-
-    def checkpoint_epochs(self) -> tuple[int, ...]:
-        """Return the epochs that have a checkpoint, archived or not, ascending."""
-        return self._files.checkpoint_epochs()
-
-    def read_checkpoint(self, epoch: int) -> StoreState:
-        """Return the state in an epoch's checkpoint. FileNotFoundError if there is none."""
-        return self._files.checkpoint(epoch)
 
     # Writing
 
@@ -533,7 +501,7 @@ class Log:
         if not self.environment.removal_delay:
             return False
         try:
-            winner = self._files.entry(entry.epoch)
+            winner = self.files.entry(entry.epoch)
         except (StorageError, FileNotFoundError):
             return False
         if winner.commit_id == entry.commit_id or winner.parent != entry.parent:
@@ -547,7 +515,7 @@ class Log:
         """Return the entry that was committed as an epoch; None if there is none."""
         entry = None
         with suppress(FileNotFoundError):
-            entry = self._files.entry(epoch)
+            entry = self.files.entry(epoch)
         # The archive decides if the two differ. It is read last: no entry leaves the log before it
         # is in the archive.
         archived = read_archive(self.environment, epoch)
@@ -556,7 +524,7 @@ class Log:
     def _remove_dead(self, entry: Entry) -> None:
         """Remove an entry that was created for an epoch that had been folded."""
         with suppress(FileNotFoundError):
-            if self._files.entry(entry.epoch).commit_id == entry.commit_id:
+            if self.files.entry(entry.epoch).commit_id == entry.commit_id:
                 self.environment.remove(entry_path(entry.epoch))
 
     def _unknown_outcome_error(self, entry: Entry) -> UnknownOutcomeError:
@@ -565,23 +533,3 @@ class Log:
             f"({entry.operation}) may or may not have happened; look whether epoch {entry.epoch} "
             f"has the commit id {entry.commit_id} before writing it again"
         )
-
-    # Folding: see `Folding`
-
-    def auto_fold(self, state: StoreState) -> None:
-        """Write a checkpoint and fold after the commit of ``state``, every 32 epochs.
-
-        The commit is valid whatever happens here: an error is logged, and folding is tried again
-        32 epochs later.
-        """
-        if state.epoch % BLOCK:
-            return
-        try:
-            self._folding.put_checkpoint(state)
-            self._folding.fold()
-        except (RelstateError, FileNotFoundError) as error:
-            _logger.warning("the log could not be folded at epoch %d: %s", state.epoch, error)
-
-    def put_checkpoint(self, state: StoreState) -> None:
-        """Write the checkpoint of a state unless it exists."""
-        self._folding.put_checkpoint(state)

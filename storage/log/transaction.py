@@ -139,7 +139,7 @@ class _Race:
         if not _append(log, entry, proposal, _unsynced(proposal, additions)):
             return None
         state = state.apply(entry)
-        log.auto_fold(state)
+        log.folding.auto_fold(state)
         return CommitResult(entry.epoch, state)
 
 
@@ -222,7 +222,7 @@ def _is_done(state: StoreState, transaction: Transaction) -> bool:
 
 
 def _check_reads(log: Log, reads: Reads, after: int, state: StoreState) -> None:
-    for entry in log.entries(state, after + 1, state.epoch):
+    for entry in log.history.entries(state, after + 1, state.epoch):
         if entry.data_change and _conflicts(log, reads, entry, state):
             raise ConflictError(
                 f"epoch {entry.epoch} ({entry.operation}) changed what was read at epoch "
@@ -277,7 +277,7 @@ def _first_epoch(log: Log, state: StoreState, proposal: Proposal) -> int:
     if state.clock_repairs or not state.segments.has_files:
         return 1
     try:
-        return log.epoch_at(state, proposal.started - CLOCK_TOLERANCE)
+        return log.history.epoch_at(state, proposal.started - CLOCK_TOLERANCE)
     except (EpochNotFoundError, EpochExpiredError):
         return 1
 

@@ -128,7 +128,7 @@ def _oldest_retained_epoch(log: Log, state: StoreState, retention: int) -> int:
     It is an older one if a view still has to read that, to follow its changes or to backfill.
     """
     try:
-        oldest = log.epoch_at(state, log.environment.now() - retention * 1_000_000)
+        oldest = log.history.epoch_at(state, log.environment.now() - retention * 1_000_000)
     except (EpochNotFoundError, EpochExpiredError):
         return state.oldest_epoch
     needed = oldest_epoch_needed_by_views(state)
@@ -137,7 +137,7 @@ def _oldest_retained_epoch(log: Log, state: StoreState, retention: int) -> int:
 
 def _is_idle(log: Log, state: StoreState, oldest: int) -> bool:
     """Return whether the epochs that expire changed nothing but the oldest epoch."""
-    return all(map(_changes_nothing, log.entries(state, state.oldest_epoch + 1, oldest)))
+    return all(map(_changes_nothing, log.history.entries(state, state.oldest_epoch + 1, oldest)))
 
 
 def _changes_nothing(entry: Entry) -> bool:
@@ -146,13 +146,13 @@ def _changes_nothing(entry: Entry) -> bool:
 
 def _expiring(log: Log, state: StoreState, oldest: int) -> set[str]:
     """Return the segments that the epochs from the oldest one to ``oldest`` name."""
-    first = log.state_at(state, state.oldest_epoch)
+    first = log.history.state_at(state, state.oldest_epoch)
     return _named(log, state, first, oldest)
 
 
 def _named(log: Log, newest: StoreState, first: StoreState, last: int) -> set[str]:
     """Return the segments that the epochs from that of ``first`` to ``last`` name."""
-    entries = log.entries(newest, first.epoch + 1, last)
+    entries = log.history.entries(newest, first.epoch + 1, last)
     return {*first.segments, *(record.name for entry in entries for record in entry.added)}
 
 
@@ -162,7 +162,7 @@ def _removable(log: Log, state: StoreState, expiring: set[str], oldest: int, fen
     listed, archived, logged = map(environment.list, (SEGMENTS, ARCHIVE, LOG))
     newest = log.refresh(state)
     oldest = max(oldest, newest.oldest_epoch)
-    needed = _named(log, newest, log.state_at(newest, oldest), newest.epoch)
+    needed = _named(log, newest, log.history.state_at(newest, oldest), newest.epoch)
     # A file is at most as old as the job that may commit it, within the tolerance of clocks.
     too_old = fence - ORPHAN_GRACE - CLOCK_TOLERANCE
     names = [name for name in map(parse_segment_file, listed) if name is not None]
@@ -193,18 +193,18 @@ def _removable(log: Log, state: StoreState, expiring: set[str], oldest: int, fen
 
 def _first_kept_checkpoint(log: Log, epoch: int) -> int:
     """Return the epoch of the last checkpoint at or before an epoch; 0 if there is none."""
-    return max((known for known in log.checkpoint_epochs() if known <= epoch), default=0)
+    return max((known for known in log.files.checkpoint_epochs() if known <= epoch), default=0)
 
 
 def _unnamed(log: Log, manifests: Sequence[str], start: int) -> list[str]:
     """Return the files of those manifests that no checkpoint from ``start`` on names."""
     unnamed = set(manifests)
     # The newest has most of them.
-    for epoch in reversed(log.checkpoint_epochs()):
+    for epoch in reversed(log.files.checkpoint_epochs()):
         if not unnamed or epoch < start:
             break
         with suppress(FileNotFoundError):  # another vacuum removed it
-            segments = log.read_checkpoint(epoch).segments
+            segments = log.files.checkpoint(epoch).segments
             unnamed.difference_update(map(manifest_path, file_names(segments.manifests)))
     return sorted(unnamed)
 

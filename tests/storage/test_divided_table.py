@@ -88,7 +88,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Path:
         now = environment.now()
         proposal = Proposal(operation="write", started=now, segments=segments)
         store.jobs.commit_uncompacted(proposal)
-    log.put_checkpoint(store.state)
+    log.folding.put_checkpoint(store.state)
     return path
 
 
@@ -255,7 +255,7 @@ def test_writers_that_look_up_read_the_shards_that_they_write(
     monkeypatch.setattr(compaction, "auto_compact", lambda log, state, tables: state)
     store = opened(quick_environment(path))
     store.create_index("t", "by_v", ["v"], unique=unique)
-    store._epochs.log.put_checkpoint(store.state)
+    store._epochs.log.folding.put_checkpoint(store.state)
     watched = FaultyEnvironment(path)
     store = opened(watched)
     group = 5
@@ -280,7 +280,7 @@ def test_an_append_only_table_reads_the_shard_that_is_written(tmp_path: Path) ->
     for block in range(20):
         keys = np.arange(block * 10, block * 10 + 10)
         store.write("t", pa.table({"g": pa.array(keys % 7, pa.int32()), "k": keys}))
-    log.put_checkpoint(store.state)
+    log.folding.put_checkpoint(store.state)
     store = opened(environment)
     with pytest.raises(AppendOnlyError):
         store.write("t", pa.table({"g": pa.array([35 % 7], pa.int32()), "k": [35]}))

@@ -305,7 +305,7 @@ def test_a_checkpoint_raced_by_two_writers(root: Path) -> None:
     late = FaultyEnvironment(
         root,
         before=Before(
-            f"link {checkpoint_path(32)}", lambda: rival.put_checkpoint(history(root, 32))
+            f"link {checkpoint_path(32)}", lambda: rival.folding.put_checkpoint(history(root, 32))
         ),
     )
     outcome = commit(Log(late), state, upsert(late))

@@ -88,7 +88,7 @@ def commit_when_asked(root: str, pipe: Connection) -> None:
 def entries_on_disk(environment: Environment, first: int, last: int) -> list[Entry]:
     """Return the entries of some epochs, read from the files whatever this process has read."""
     log = Log(environment, EntryCache())
-    return list(log.entries(log.load(), first, last))
+    return list(log.history.entries(log.load(), first, last))
 
 
 def advanced(log: Log, state: StoreState, epoch: int) -> StoreState:

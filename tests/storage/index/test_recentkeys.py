@@ -40,7 +40,7 @@ class _Reader:
     def look(self, recent: RecentKeys, keys: int) -> list[SequencedSegment]:
         """Bring the recent keys up to date for a lookup of some keys; return what they cover."""
         state = self._log.load()
-        recent.follow(state, self._log.entries)
+        recent.follow(state, self._log.history.entries)
         segments = state.segments_of(self.table_id)
         uncovered = {segment.name for segment in recent.cover(segments, keys, self)}
         return [segment for segment in segments if segment.name not in uncovered]

@@ -120,8 +120,8 @@ def test_times_find_epochs_across_repairs(
 
     assert state.clock_repairs == (23, 43, 63)
     for time, epoch in expected.items():
-        assert log.epoch_at(state, time) == epoch
-        assert log.epoch_at(state, time + 9_999_999) == epoch
+        assert log.history.epoch_at(state, time) == epoch
+        assert log.history.epoch_at(state, time + 9_999_999) == epoch
 
 
 def test_a_checkpoint_keeps_the_repairs(store: tuple[Log, StoreState], clock: ManualClock) -> None:

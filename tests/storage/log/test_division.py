@@ -153,7 +153,7 @@ def test_a_divided_checkpoint_is_the_state(tmp_path: Path, seed: int) -> None:
     assert newest == writer.state
     log = divided_log(environment)
     for epoch in (32, 33, 64, 95, 96, 99):
-        assert encode_checkpoint(log.state_at(newest, epoch)) == whole[epoch]
+        assert encode_checkpoint(log.history.state_at(newest, epoch)) == whole[epoch]
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -183,7 +183,7 @@ def test_only_what_changed_is_written(tmp_path: Path) -> None:
         writer.write(writer.segment([3], 1))
     added = manifests_of(writer.environment) - before
 
-    named = writer.log.read_checkpoint(64).segments.manifests
+    named = writer.log.files.checkpoint(64).segments.manifests
     assert len(file_names(named) & before) >= 16
     assert added <= {manifest.file.name for manifest in named[3] if manifest.file}
 
@@ -210,7 +210,7 @@ def test_opening_and_writing_read_no_manifest(tmp_path: Path, clock: ManualClock
     read = [touch for touch in watched.touches if "manifest" in touch and "read" in touch]
     # Of the files of several shards, and of shard 5.
     assert len(read) <= 2
-    assert other.log.read_checkpoint(64) == other.state
+    assert other.log.files.checkpoint(64) == other.state
 
 
 def test_a_manifest_is_read_once(tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:
     environment = quick_environment(tmp_path / "store")
     writer = Writer.of(environment)
     writer.advance(33)
-    name = min(file_names(writer.log.read_checkpoint(32).segments.manifests))
+    name = min(file_names(writer.log.files.checkpoint(32).segments.manifests))
     path = Path(environment.location(manifest_path(name)))
     data = path.read_bytes()
     damaged = [data[:-1], b"", *(_flipped(data, at) for at in range(0, len(data), 97))]
@@ -273,7 +273,7 @@ def test_a_manifest_in_the_place_of_another_is_damage(tmp_path: Path) -> None:
     environment = quick_environment(tmp_path / "store")
     writer = Writer.of(environment)
     writer.advance(33)
-    first, second = sorted(file_names(writer.log.read_checkpoint(32).segments.manifests))[:2]
+    first, second = sorted(file_names(writer.log.files.checkpoint(32).segments.manifests))[:2]
     environment.remove(manifest_path(first))
     other = environment.read(manifest_path(second))
     environment.put_if_absent(manifest_path(first), other)
@@ -351,7 +351,7 @@ def test_a_forged_line_of_a_manifest_is_damage(tmp_path: Path) -> None:
     environment = quick_environment(tmp_path / "store")
     writer = Writer.of(environment)
     writer.write(*(writer.segment([shard], 1) for shard in (1, 2, 2, 3)))
-    writer.log.put_checkpoint(writer.state)
+    writer.log.folding.put_checkpoint(writer.state)
     path = checkpoint_path(writer.state.epoch)
     original = environment.read(path)
 
@@ -388,7 +388,7 @@ def due(tmp_path: Path) -> Path:
     """A divided store whose next checkpoint changes a few of its manifests."""
     writer = Writer.of(quick_environment(tmp_path / "due"))
     writer.write(*(writer.segment([shard], 1) for shard in (1, 1, 1, 2, 2)))
-    writer.log.put_checkpoint(writer.state)
+    writer.log.folding.put_checkpoint(writer.state)
     writer.write(writer.segment([2], 1), writer.segment([1, 2], 2))
     return tmp_path / "due"
 
@@ -415,7 +415,7 @@ def test_a_crash_between_manifests_and_checkpoint_loses_nothing(
     for environment in trials(due, tmp_path, crash_at=0):
         state = divided_log(quick_environment(environment.root)).load()
         with environment.crashing():
-            divided_log(environment).put_checkpoint(state)
+            divided_log(environment).folding.put_checkpoint(state)
         aftermath(environment)
         assert divided_log(quick_environment(environment.root)).load() == state
 
@@ -433,10 +433,10 @@ def test_an_error_in_a_checkpoint_loses_nothing(due: Path, tmp_path: Path, kind:
     for environment in trials(due, tmp_path, **{kind: 0}):
         state = divided_log(quick_environment(environment.root)).load()
         with suppress(RelstateError):
-            divided_log(environment).put_checkpoint(state)
+            divided_log(environment).folding.put_checkpoint(state)
         assert divided_log(quick_environment(environment.root)).load() == state
         if environment.struck:
-            divided_log(environment).put_checkpoint(state)
+            divided_log(environment).folding.put_checkpoint(state)
         # What the first attempt made is durable, too: at least what a checkpoint names.
         environment.power_cut()
         fresh = divided_log(quick_environment(environment.root))
@@ -463,7 +463,7 @@ def test_vacuum_removes_manifests_that_no_checkpoint_names(
         clock.advance(7200)
         age(environment, clock)
     old = manifests_of(environment)
-    states = {epoch: writer.log.state_at(writer.state, epoch) for epoch in (200, 250, 288)}
+    states = {epoch: writer.log.history.state_at(writer.state, epoch) for epoch in (200, 250, 288)}
     expected = {epoch: encode_checkpoint(state) for epoch, state in states.items()}
     writer.state, _ = vacuum(writer.log, writer.state, DAY // 3)
     kept = manifests_of(environment)
@@ -472,12 +472,12 @@ def test_vacuum_removes_manifests_that_no_checkpoint_names(
     log = divided_log(environment)
     newest = log.load()
     named: set[str] = set()
-    for epoch in log.checkpoint_epochs():
-        named |= file_names(log.read_checkpoint(epoch).segments.manifests)
+    for epoch in log.files.checkpoint_epochs():
+        named |= file_names(log.files.checkpoint(epoch).segments.manifests)
     assert named <= kept
     for epoch, data in expected.items():
         if epoch >= newest.oldest_epoch:
-            assert encode_checkpoint(log.state_at(newest, epoch)) == data
+            assert encode_checkpoint(log.history.state_at(newest, epoch)) == data
     assert newest.oldest_epoch < 250
     young = clock.now() - (DAY + 60) * 1_000_000
     assert all(environment.modified(manifest_path(name)) >= young for name in kept - named)
@@ -508,7 +508,7 @@ def test_no_vacuum_removes_what_a_checkpoint_is_about_to_name(
     environment = quick_environment(tmp_path / "store", clock)
     writer = Writer.of(environment, seed=5)
     writer.advance(64)
-    kept = file_names(writer.log.read_checkpoint(32).segments.manifests)
+    kept = file_names(writer.log.files.checkpoint(32).segments.manifests)
     environment.remove(checkpoint_path(64))
     age(environment, clock)
     # The youngest was put now, and a vacuum may begin by its clock when it is a day old.
@@ -529,7 +529,7 @@ def test_no_vacuum_removes_what_a_checkpoint_is_about_to_name(
     assert watched.struck
     assert not old & manifests_of(environment)
     assert divided_log(environment).load() == writer.state
-    assert divided_log(environment).read_checkpoint(64) == writer.state
+    assert divided_log(environment).files.checkpoint(64) == writer.state
 
 
 def test_a_young_file_is_named_again(tmp_path: Path, clock: ManualClock) -> None:
@@ -541,9 +541,9 @@ def test_a_young_file_is_named_again(tmp_path: Path, clock: ManualClock) -> None
     environment.remove(checkpoint_path(64))
     clock.advance(DAY // 3)
     in_memory = replace(writer.state, segments=LiveSegments.of(writer.state.segments.values()))
-    divided_log(environment).put_checkpoint(in_memory)
+    divided_log(environment).folding.put_checkpoint(in_memory)
     assert manifests_of(environment) == names
-    assert divided_log(environment).read_checkpoint(64) == writer.state
+    assert divided_log(environment).files.checkpoint(64) == writer.state
 
 
 def test_a_writer_that_slept_leaves_its_checkpoint_out(tmp_path: Path, clock: ManualClock) -> None:
@@ -560,8 +560,8 @@ def test_a_writer_that_slept_leaves_its_checkpoint_out(tmp_path: Path, clock: Ma
     with pytest.raises(FilesystemError, match="may remove them before a checkpoint names them"):
         divided_log(watched).put_checkpoint(writer.state)
     assert not environment.exists(checkpoint_path(40))
-    divided_log(environment).put_checkpoint(writer.state)
-    assert divided_log(environment).read_checkpoint(40) == writer.state
+    divided_log(environment).folding.put_checkpoint(writer.state)
+    assert divided_log(environment).files.checkpoint(40) == writer.state
 
 
 def test_a_follower_reads_a_newer_checkpoint_in_time(tmp_path: Path, clock: ManualClock) -> None:

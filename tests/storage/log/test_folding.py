@@ -72,14 +72,18 @@ def test_opening_costs_the_same_however_old_the_store(environment: LocalEnvironm
 def test_every_entry_can_be_read_for_ever(environment: LocalEnvironment) -> None:
     """From the archive or the log, in order, any range of them."""
     log, state = new_store(environment, "orders")
-    seen = list(log.entries(state, 1, 2))
+    seen = list(log.history.entries(state, 1, 2))
     while state.epoch < 140:
         state = advanced(log, state, state.epoch + 1)
-        seen.append(next(log.entries(state, state.epoch, state.epoch)))
+        seen.append(next(log.history.entries(state, state.epoch, state.epoch)))
 
-    assert list(log.entries(state, 1, 140)) == entries_on_disk(environment, 1, 140) == seen
-    assert list(log.entries(state, 30, 70)) == entries_on_disk(environment, 30, 70) == seen[29:70]
-    assert list(log.entries(state, 100, 99)) == entries_on_disk(environment, 100, 99) == []
+    assert list(log.history.entries(state, 1, 140)) == entries_on_disk(environment, 1, 140) == seen
+    assert (
+        list(log.history.entries(state, 30, 70))
+        == entries_on_disk(environment, 30, 70)
+        == seen[29:70]
+    )
+    assert list(log.history.entries(state, 100, 99)) == entries_on_disk(environment, 100, 99) == []
 
 
 def test_a_fold_that_was_cut_short_is_finished_by_the_next(environment: LocalEnvironment) -> None:

@@ -41,9 +41,9 @@ def test_what_opening_has_read_is_not_read_again(root: Path) -> None:
     environment, log, state = watched(root)
     whole = entries_on_disk(quick_environment(root), 1, 15)
 
-    assert list(log.entries(state, 1, 15)) == whole
-    assert list(log.entries(state, 4, 9)) == whole[3:9]
-    assert [log.state_at(state, epoch).epoch for epoch in (7, 14, 15)] == [7, 14, 15]
+    assert list(log.history.entries(state, 1, 15)) == whole
+    assert list(log.history.entries(state, 4, 9)) == whole[3:9]
+    assert [log.history.state_at(state, epoch).epoch for epoch in (7, 14, 15)] == [7, 14, 15]
     assert environment.touches == []
 
 
@@ -52,10 +52,10 @@ def test_no_archive_is_looked_for_where_the_parents_prove_an_entry(root: Path) -
     environment, log, state = watched(root)
     log = Log(environment, EntryCache())
 
-    assert [entry.epoch for entry in log.entries(state, 12, 15)] == [12, 13, 14, 15]
+    assert [entry.epoch for entry in log.history.entries(state, 12, 15)] == [12, 13, 14, 15]
     assert environment.touches == [f"read {entry_path(epoch)}" for epoch in (15, 14, 13, 12)]
     environment.touches.clear()
-    assert [entry.epoch for entry in log.entries(state, 12, 15)] == [12, 13, 14, 15]
+    assert [entry.epoch for entry in log.history.entries(state, 12, 15)] == [12, 13, 14, 15]
     assert environment.touches == []
 
 
@@ -64,7 +64,7 @@ def test_an_entry_below_unknown_ones_needs_one_look_for_its_archive(root: Path) 
     environment, log, state = watched(root)
     log = Log(environment, EntryCache())
 
-    assert [entry.epoch for entry in log.entries(state, 4, 6)] == [4, 5, 6]
+    assert [entry.epoch for entry in log.history.entries(state, 4, 6)] == [4, 5, 6]
     assert environment.touches == [
         f"read {entry_path(6)}",
         f"look at {archive_path(6)}",
@@ -79,7 +79,7 @@ def test_an_archived_block_is_read_once(root: Path) -> None:
     state = advanced(log, state, 130)
     environment, log, state = watched(root.with_name("old"))
 
-    assert [entry.epoch for entry in log.entries(state, 5, 20)] == list(range(5, 21))
+    assert [entry.epoch for entry in log.history.entries(state, 5, 20)] == list(range(5, 21))
     assert environment.touches == [f"read {archive_path(5)}"]
 
 
@@ -96,7 +96,7 @@ def test_a_copy_that_went_another_way_has_its_own_entries(root: Path) -> None:
     shutil.move(copy, root)
     log = Log(quick_environment(root), cache)
 
-    entries = list(log.entries(states[1], 1, 20))
+    entries = list(log.history.entries(states[1], 1, 20))
     assert entries == entries_on_disk(quick_environment(root), 1, 20)
     assert entries[-1].commit_id == states[1].commit_id != states[0].commit_id
 
@@ -109,12 +109,12 @@ def test_a_state_is_made_of_one_that_was_asked_for_lately(environment: LocalEnvi
     faulty, log, state = watched(root)
     for epoch in (66, 65, 70, 67, 69, 68, 66, 65):
         faulty.touches.clear()
-        ours = log.state_at(state, epoch)
-        assert ours == Log(LocalEnvironment(root), EntryCache()).state_at(state, epoch)
+        ours = log.history.state_at(state, epoch)
+        assert ours == Log(LocalEnvironment(root), EntryCache()).history.state_at(state, epoch)
         assert faulty.touches == [] or epoch in (65, 66)
     faulty.touches.clear()
     for epoch in (66, 67, 70):
-        log.state_at(state, epoch)
+        log.history.state_at(state, epoch)
     assert faulty.touches == []
 
 
@@ -124,15 +124,15 @@ def test_a_known_state_of_a_copy_is_not_the_start_of_another_state(root: Path) -
     shutil.copytree(root, copy)
     log = Log(quick_environment(root), EntryCache())
     newest = advanced(log, log.load(), 20)
-    assert log.state_at(newest, 18).epoch == 18
+    assert log.history.state_at(newest, 18).epoch == 18
     other = Log(quick_environment(copy), EntryCache())
     advanced(other, other.load(), 20)
     shutil.rmtree(root)
     shutil.move(copy, root)
 
     state = Log(quick_environment(root), EntryCache()).load()
-    expected = Log(quick_environment(root), EntryCache()).state_at(state, 19)
-    assert log.state_at(state, 19) == expected
+    expected = Log(quick_environment(root), EntryCache()).history.state_at(state, 19)
+    assert log.history.state_at(state, 19) == expected
 
 
 def test_the_cache_is_bounded(environment: LocalEnvironment) -> None:
@@ -142,7 +142,7 @@ def test_the_cache_is_bounded(environment: LocalEnvironment) -> None:
     cache = EntryCache(units=4)
     log = Log(environment, cache)
 
-    assert len(list(log.entries(state, 1, 12))) == 12
+    assert len(list(log.history.entries(state, 1, 12))) == 12
     assert list(cache.ancestors(state, 1)) == [12, 11, 10, 9]
 
 
@@ -157,9 +157,9 @@ def test_the_state_of_an_expired_epoch_is_that_of_its_entries(
     state = advanced(log, state, 6 * BLOCK)
     state, _ = vacuum(log, state, 0)
     assert state.oldest_epoch > past.epoch
-    assert [epoch for epoch in log.checkpoint_epochs() if epoch <= past.epoch] == []
+    assert [epoch for epoch in log.files.checkpoint_epochs() if epoch <= past.epoch] == []
 
     log = Log(environment, EntryCache())
-    assert log.past_state(log.load(), past.epoch) == past
+    assert log.history.past_state(log.load(), past.epoch) == past
     with pytest.raises(EpochExpiredError):
-        log.state_at(state, past.epoch)
+        log.history.state_at(state, past.epoch)

@@ -339,9 +339,9 @@ def test_appending_again_what_is_there_is_success(environment: LocalEnvironment)
 def test_checkpoints_are_created_once(environment: LocalEnvironment) -> None:
     """The second writer finds the bytes that it would have written."""
     log, state = new_store(environment, "orders")
-    log.put_checkpoint(state)
+    log.folding.put_checkpoint(state)
     before = environment.read(checkpoint_path(2))
-    log.put_checkpoint(state)
+    log.folding.put_checkpoint(state)
 
     assert environment.read(checkpoint_path(2)) == before
     assert Log(environment).load() == state
@@ -369,7 +369,7 @@ def test_the_state_of_every_epoch_can_be_had(environment: LocalEnvironment) -> N
         states.append(advanced(log, states[-1], epoch))
 
     for state in states:
-        assert log.state_at(states[-1], state.epoch) == state
+        assert log.history.state_at(states[-1], state.epoch) == state
 
 
 def test_the_state_of_an_epoch_does_not_need_its_checkpoint(environment: LocalEnvironment) -> None:
@@ -377,10 +377,10 @@ def test_the_state_of_an_epoch_does_not_need_its_checkpoint(environment: LocalEn
     log, state = new_store(environment, "orders")
     middle = advanced(log, state, 70)
     newest = advanced(log, middle, 140)
-    for epoch in log.checkpoint_epochs()[:-2]:
+    for epoch in log.files.checkpoint_epochs()[:-2]:
         environment.remove(archived_checkpoint_path(epoch))
 
-    assert log.state_at(newest, 70) == middle
+    assert log.history.state_at(newest, 70) == middle
 
 
 def test_an_epoch_is_found_by_its_time(tmp_path: Path) -> None:
@@ -395,11 +395,11 @@ def test_an_epoch_is_found_by_its_time(tmp_path: Path) -> None:
 
     for epoch in (2, 3, 31, 32, 33, 64, 79):
         committed_at = began + (epoch - 2) * 1_000_000
-        assert log.epoch_at(state, committed_at) == epoch
-        assert log.epoch_at(state, committed_at + 999_999) == epoch
-    assert log.epoch_at(state, began + 10**12) == 79
+        assert log.history.epoch_at(state, committed_at) == epoch
+        assert log.history.epoch_at(state, committed_at + 999_999) == epoch
+    assert log.history.epoch_at(state, began + 10**12) == 79
     with pytest.raises(EpochNotFoundError, match="before the first epoch"):
-        log.epoch_at(state, began - 1)
+        log.history.epoch_at(state, began - 1)
 
 
 def test_the_history_is_all_entries_the_newest_first(environment: LocalEnvironment) -> None:
@@ -407,4 +407,4 @@ def test_the_history_is_all_entries_the_newest_first(environment: LocalEnvironme
     log, state = new_store(environment, "orders")
     state = advanced(log, state, 100)
 
-    assert [entry.epoch for entry in log.history(state)] == list(range(100, 0, -1))
+    assert [entry.epoch for entry in log.history.newest_first(state)] == list(range(100, 0, -1))

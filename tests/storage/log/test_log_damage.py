@@ -122,7 +122,7 @@ def test_files_of_two_copies_of_a_store_do_not_mix(
     with pytest.raises(CorruptionError, match="files of two stores were mixed"):
         log.refresh(state)
     with pytest.raises(CorruptionError, match="files of two stores were mixed"):
-        list(Log(environment, EntryCache()).entries(state, 1, 5))
+        list(Log(environment, EntryCache()).history.entries(state, 1, 5))
 
 
 def test_a_missing_archive_is_corruption(environment: LocalEnvironment) -> None:
@@ -132,4 +132,4 @@ def test_a_missing_archive_is_corruption(environment: LocalEnvironment) -> None:
     environment.remove(archive_path(1))
 
     with pytest.raises(CorruptionError, match=f"{archive_path(1)}: this file of the log"):
-        list(Log(environment, EntryCache()).entries(state, 30, 40))
+        list(Log(environment, EntryCache()).history.entries(state, 30, 40))

@@ -100,7 +100,7 @@ def test_merges_of_recent_files_are_sound_among_all(tmp_path: Path, seed: int) -
     merges = 0
     for number in range(250):
         if number % 10 == 0:
-            log.put_checkpoint(grower.state)
+            log.folding.put_checkpoint(grower.state)
         grower.write()
         for recent in recent_components(grower.state, {1, 2}):
             (everything,) = (
@@ -142,10 +142,10 @@ def test_the_choice_of_merges_reads_the_newest_manifests(tmp_path: Path) -> None
     for shard in range(SHARDS):
         grower.apply([grower.record([shard], [1], 60 * MB) for _ in range(100)], [])
     log = Log(environment, EntryCache(), ManifestCache(), Division(most=0, size=4))
-    log.put_checkpoint(grower.state)
+    log.folding.put_checkpoint(grower.state)
     watched = FaultyEnvironment(environment.root)
     division = Division(most=0, size=4)
-    grower.state = Log(watched, EntryCache(), ManifestCache(), division).read_checkpoint(
+    grower.state = Log(watched, EntryCache(), ManifestCache(), division).files.checkpoint(
         grower.state.epoch
     )
     for _ in range(8):
