@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from relstate.storage.errors import ConflictError
+from relstate.storage.log.creation import create_store
 from relstate.storage.log.entry import Entry, Settings
 from relstate.storage.log.history import EntryCache
 from relstate.storage.log.live_segments import LiveSegments, file_names
@@ -311,7 +312,7 @@ def cut(sizes: Sequence[int]) -> Iterable[list[int]]:
 def new_store(environment: ObjectStore) -> tuple[Log, StoreState]:
     """Create a store with one table."""
     log = Log(environment, EntryCache())
-    state = log.create(Settings("5e" * 16, VNODES, SHARDS, 86_400))
+    state = create_store(log, Settings("5e" * 16, VNODES, SHARDS, 86_400))
     table = NewTable("t", _SCHEMA)
     creation = Proposal(
         operation="create table",

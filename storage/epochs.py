@@ -33,6 +33,7 @@ from .errors import (
 from .index.layout import IndexLayouts
 from .index.maintenance import IndexMaintenance
 from .instant import micros_of, seconds_of
+from .log.creation import create_store
 from .log.entry import Entry, Settings
 from .log.log import Log
 from .log.moment import Moment
@@ -79,7 +80,7 @@ class Epochs:
         settings = _new_settings(environment.random_id(), vnode_count, shards, retention)
         log = Log(environment)
         try:
-            state = log.create(settings)
+            state = create_store(log, settings)
             keep_reserve(environment)
             return cls(log, state)
         except StoreExistsError:

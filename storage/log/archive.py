@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import pairwise
 
 from ..environment import Environment
 from ..errors import CorruptionError
@@ -81,14 +80,15 @@ def _decode(data: bytes, block: range, location: str) -> tuple[Entry, ...]:
             "or extended: restore it from a backup"
         )
     entries = tuple(map(decode_entry, lines, block, [location] * len(block)))
-    check_chain(entries, location)
+    check_chain(entries[0].parent, entries, location)
     return entries
 
 
-def check_chain(entries: Sequence[Entry], location: str) -> None:
-    """Raise CorruptionError unless each entry names the one before it as its parent."""
-    for previous, entry in pairwise(entries):
-        check_parent(previous.commit_id, entry, location)
+def check_chain(commit_id: str, entries: Sequence[Entry], location: str) -> None:
+    """Raise CorruptionError unless entries follow a commit, each the one before it."""
+    for entry in entries:
+        check_parent(commit_id, entry, location)
+        commit_id = entry.commit_id
 
 
 def check_parent(commit_id: str, entry: Entry, location: str) -> None:

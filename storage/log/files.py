@@ -75,7 +75,7 @@ class LogFiles:
     def entry(self, epoch: int) -> Entry:
         """Return the entry in an epoch's slot. FileNotFoundError if there is none.
 
-        It may be dead: see log.py, "Zombie writers".
+        It may be dead: see append.py, "Zombie writers".
         """
         path = entry_path(epoch)
         return decode_entry(self.environment.read(path), epoch, self.environment.location(path))

@@ -3,7 +3,7 @@
 Each entry names the commit before it (its parent). So an entry is known to be committed if a chain
 of parents leads to it from a state's commit: the files are read from the newest epoch of a block
 down, each checked against the parent that the entry after it names. Only the newest of them, if no
-later entry is known, needs the proof that its epoch has no archive (log.py, "Zombie writers").
+later entry is known, needs the proof that its epoch has no archive (append.py, "Zombie writers").
 
 Entries never change, so those that were read stay in a cache, by commit id. A lookup always follows
 the chain of parents from a state: an entry of another store, or of a diverged copy of this one,

@@ -33,6 +33,7 @@ from ..errors import (
 )
 from ..instant import iso_time
 from ..paths import RESERVE, SEGMENTS, segment_path
+from .append import append
 from .entry import MAX_SEGMENTS, Entry, Transaction
 from .frame import canonical
 from .log import Log
@@ -152,7 +153,7 @@ def _unsynced(proposal: Proposal, additions: Additions) -> tuple[str, ...]:
 
 
 def _append(log: Log, entry: Entry, proposal: Proposal, after: Sequence[str]) -> bool:
-    """Append an entry as `Log.append` does; on a full disk, release the reserve if that helps.
+    """Append an entry as `append` does; on a full disk, release the reserve if that helps.
 
     Only for a proposal that frees space.
     """
@@ -165,11 +166,11 @@ def _append(log: Log, entry: Entry, proposal: Proposal, after: Sequence[str]) ->
         log.environment.sync_folder(folder)
         after = ()
     try:
-        return log.append(entry, after)
+        return append(log, entry, after)
     except StorageFullError:
         if not (proposal.frees_space and release_reserve(log.environment)):
             raise
-    return log.append(entry)
+    return append(log, entry)
 
 
 def keep_reserve(environment: Environment) -> None:

@@ -13,6 +13,7 @@ import pytest
 from relstate.storage import Kind, SegmentRecord, Store
 from relstate.storage.codec.path import LIVENESS, number_component
 from relstate.storage.errors import CorruptionError
+from relstate.storage.log.append import append
 from relstate.storage.log.checkpoint import decode_checkpoint, encode_checkpoint
 from relstate.storage.log.entry import Entry
 from relstate.storage.log.log import Log
@@ -359,7 +360,7 @@ def test_a_view_that_is_not_whole_is_found(
         data_change=False,
         **wrong,
     )
-    assert Log(store.environment).append(entry)
+    assert append(Log(store.environment), entry)
 
     assert list(store.check().problems) == problems
 

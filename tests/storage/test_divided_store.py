@@ -11,6 +11,7 @@ from relstate.storage import Store
 from relstate.storage.check import check
 from relstate.storage.environment import Environment
 from relstate.storage.epochs import Epochs
+from relstate.storage.log.creation import create_store
 from relstate.storage.log.folding import Division
 from relstate.storage.log.history import EntryCache
 from relstate.storage.log.log import Log
@@ -22,7 +23,7 @@ from support.stores import contents
 def opened(environment: Environment, *, create: bool = False) -> Store:
     """Return the store as a new process that divides everything finely has it."""
     log = Log(environment, EntryCache(), ManifestCache(8), Division(most=0, size=3))
-    return Store(Epochs(log, log.create(SETTINGS) if create else log.load()))
+    return Store(Epochs(log, create_store(log, SETTINGS) if create else log.load()))
 
 
 def rows(keys: list[int], value: str) -> pa.Table:

@@ -17,6 +17,7 @@ from relstate.storage.environment import Environment
 from relstate.storage.epochs import Epochs
 from relstate.storage.errors import AppendOnlyError, SegmentMissingError, UniqueViolationError
 from relstate.storage.log import table_segments
+from relstate.storage.log.creation import create_store
 from relstate.storage.log.entry import Settings
 from relstate.storage.log.folding import Division
 from relstate.storage.log.history import EntryCache
@@ -79,7 +80,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("divided") / "store"
     environment = quick_environment(path, ManualClock())
     log = Log(environment, EntryCache(), ManifestCache(), FINE)
-    store = Store(Epochs(log, log.create(SETTINGS)))
+    store = Store(Epochs(log, create_store(log, SETTINGS)))
     store.create_table(
         "t", "g INT, k BIGINT, v STRING", primary_key=["g", "k"], distribution_key=["g"]
     )
@@ -275,7 +276,7 @@ def test_an_append_only_table_reads_the_shard_that_is_written(tmp_path: Path) ->
     """It refuses a key that it has, whatever segments name it."""
     environment = quick_environment(tmp_path / "store")
     log = Log(environment, EntryCache(), ManifestCache(), FINE)
-    store = Store(Epochs(log, log.create(SETTINGS)))
+    store = Store(Epochs(log, create_store(log, SETTINGS)))
     store.create_table("t", "g INT, k BIGINT", primary_key=["g", "k"], append_only=True)
     for block in range(20):
         keys = np.arange(block * 10, block * 10 + 10)

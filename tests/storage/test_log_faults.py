@@ -23,6 +23,7 @@ from relstate.storage.errors import (
     StoreNotFoundError,
     UnknownOutcomeError,
 )
+from relstate.storage.log.creation import create_store
 from relstate.storage.log.entry import Transaction
 from relstate.storage.log.log import Log
 from relstate.storage.log.state import StoreState
@@ -177,7 +178,7 @@ def test_a_crash_in_a_creation_leaves_no_store_or_an_empty_one(
     for step in itertools.count(1):
         environment = FaultyEnvironment(tmp_path / f"store{step}", crash_at=step)
         with environment.crashing():
-            Log(environment).create(SETTINGS)
+            create_store(Log(environment), SETTINGS)
         aftermath(Trial(environment, None))  # type: ignore[arg-type]
 
         log = Log(quick_environment(environment.root))
@@ -185,7 +186,7 @@ def test_a_crash_in_a_creation_leaves_no_store_or_an_empty_one(
             state = log.load()
         except (StoreNotFoundError, NotAStoreError):
             assert environment.struck
-            state = log.create(SETTINGS)
+            state = create_store(log, SETTINGS)
         assert (state.epoch, state.settings) == (1, SETTINGS)
         if not environment.struck:
             break
@@ -253,13 +254,13 @@ def test_trouble_in_a_creation_is_told_as_it_is(tmp_path: Path) -> None:
         environment = FaultyEnvironment(tmp_path / f"{fault}{step}", **{fault: step})
         log = Log(quick_environment(environment.root))
         try:
-            Log(environment).create(SETTINGS)
+            create_store(Log(environment), SETTINGS)
         except UnknownOutcomeError:
             pass
         except (StorageFullError, FilesystemError):
             with pytest.raises((StoreNotFoundError, NotAStoreError)):
                 log.load()
         try:
-            log.create(SETTINGS)
+            create_store(log, SETTINGS)
         except StoreExistsError:
             assert log.load().settings == SETTINGS

@@ -19,6 +19,8 @@ from relstate.storage.errors import (
     TableExistsError,
     UnknownOutcomeError,
 )
+from relstate.storage.log.append import append
+from relstate.storage.log.creation import create_store
 from relstate.storage.log.entry import Transaction
 from relstate.storage.log.log import Log
 from relstate.storage.log.transaction import CommitResult, commit
@@ -115,7 +117,7 @@ def test_a_reader_between_two_dead_entries_is_not_misled(root: Path) -> None:
     newest = others_advance(root, FAR)
     for sleeper, state, commit_id in zip(sleepers, before, dead, strict=True):
         with sleeper.crashing():
-            Log(sleeper).append(following(state, commit_id=commit_id))
+            append(Log(sleeper), following(state, commit_id=commit_id))
     assert (root / entry_path(3)).exists()
     assert (root / entry_path(4)).exists()
 
@@ -145,7 +147,7 @@ def test_a_creator_that_slept_finds_the_store_there(tmp_path: Path) -> None:
 
         slept = FaultyEnvironment(path, before=Before(f"link {entry_path(1)}", commit_first))
         with pytest.raises(StoreExistsError):
-            Log(slept).create(SETTINGS)
+            create_store(Log(slept), SETTINGS)
 
         assert loaded(path).epoch == 2 + epochs
         assert (path / entry_path(1)).exists() == (epochs == 0)

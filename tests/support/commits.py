@@ -14,6 +14,7 @@ import xxhash
 from relstate.storage.disk import Disk
 from relstate.storage.environment import Clock, Environment, LocalEnvironment
 from relstate.storage.errors import RelstateError
+from relstate.storage.log.creation import create_store
 from relstate.storage.log.entry import Entry, Settings, Transaction
 from relstate.storage.log.history import EntryCache
 from relstate.storage.log.log import Log
@@ -63,7 +64,7 @@ def quick_environment(root: str | os.PathLike[str], clock: Clock | None = None) 
 def new_store(environment: Environment, *tables: str) -> tuple[Log, StoreState]:
     """Create a store with tables, ids from 1, each in an epoch of its own from 2."""
     log = Log(environment)
-    state = log.create(SETTINGS)
+    state = create_store(log, SETTINGS)
     for name in tables:
         state = committed(log, state, creation(environment, name))
     return log, state

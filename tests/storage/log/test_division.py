@@ -22,6 +22,7 @@ from relstate.storage.errors import (
     RelstateError,
 )
 from relstate.storage.log.checkpoint import encode_checkpoint
+from relstate.storage.log.creation import create_store
 from relstate.storage.log.folding import Division
 from relstate.storage.log.frame import seal, unseal
 from relstate.storage.log.history import EntryCache
@@ -63,7 +64,7 @@ class Writer:
     def of(cls, environment: Environment, division: Division = FINE, seed: int = 0) -> Writer:
         """Return the writer of a new store with two tables."""
         log = divided_log(environment, division)
-        state = log.create(SETTINGS)
+        state = create_store(log, SETTINGS)
         for name in ("orders", "items"):
             state = committed(log, state, creation(environment, name))
         return cls(environment, log, state, random.Random(seed))

@@ -8,7 +8,12 @@ import pytest
 
 from relstate.storage.environment import LocalEnvironment
 from relstate.storage.log.log import Log
-from relstate.storage.paths import archive_path, archived_checkpoint_path, entry_path
+from relstate.storage.paths import (
+    archive_path,
+    archived_checkpoint_path,
+    checkpoint_path,
+    entry_path,
+)
 from support.commits import advanced, entries_on_disk, new_store
 from support.faulty_environment import FaultyEnvironment
 
@@ -121,3 +126,14 @@ def test_a_fold_in_trouble_does_not_undo_the_commit(
     path.write_bytes(whole)
     advanced(log, state, 96)
     assert not environment.exists(entry_path(64))
+
+
+def test_checkpoints_are_created_once(environment: LocalEnvironment) -> None:
+    """The second writer finds the bytes that it would have written."""
+    log, state = new_store(environment, "orders")
+    log.folding.put_checkpoint(state)
+    before = environment.read(checkpoint_path(2))
+    log.folding.put_checkpoint(state)
+
+    assert environment.read(checkpoint_path(2)) == before
+    assert Log(environment).load() == state

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from relstate.storage.environment import LocalEnvironment
-from relstate.storage.errors import EpochExpiredError
+from relstate.storage.errors import EpochExpiredError, EpochNotFoundError
 from relstate.storage.log import history
 from relstate.storage.log.history import EntryCache
 from relstate.storage.log.log import Log
 from relstate.storage.log.state import StoreState
 from relstate.storage.maintenance.vacuum import vacuum
-from relstate.storage.paths import BLOCK, archive_path, entry_path
+from relstate.storage.paths import BLOCK, archive_path, archived_checkpoint_path, entry_path
+from support.clock import ManualClock
 from support.commits import advanced, entries_on_disk, new_store, quick_environment
 from support.faulty_environment import FaultyEnvironment
 
@@ -163,3 +164,52 @@ def test_the_state_of_an_expired_epoch_is_that_of_its_entries(
     assert log.history.past_state(log.load(), past.epoch) == past
     with pytest.raises(EpochExpiredError):
         log.history.state_at(state, past.epoch)
+
+
+def test_the_state_of_every_epoch_can_be_had(environment: LocalEnvironment) -> None:
+    """Folded or not, it equals the state at that time."""
+    log, state = new_store(environment, "orders")
+    states = [state]
+    for epoch in range(state.epoch + 1, 140):
+        states.append(advanced(log, states[-1], epoch))
+
+    for state in states:
+        assert log.history.state_at(states[-1], state.epoch) == state
+
+
+def test_the_state_of_an_epoch_does_not_need_its_checkpoint(environment: LocalEnvironment) -> None:
+    """An older checkpoint, or the first entry, is used instead."""
+    log, state = new_store(environment, "orders")
+    middle = advanced(log, state, 70)
+    newest = advanced(log, middle, 140)
+    for epoch in log.files.checkpoint_epochs()[:-2]:
+        environment.remove(archived_checkpoint_path(epoch))
+
+    assert log.history.state_at(newest, 70) == middle
+
+
+def test_an_epoch_is_found_by_its_time(tmp_path: Path) -> None:
+    """It is the newest one committed at or before the time; before the first there is none."""
+    clock = ManualClock()
+    environment = quick_environment(tmp_path / "clocked", clock)
+    log, state = new_store(environment, "orders")
+    began = state.time
+    for epoch in range(3, 80):
+        clock.advance(1.0)
+        state = advanced(log, state, epoch)
+
+    for epoch in (2, 3, 31, 32, 33, 64, 79):
+        committed_at = began + (epoch - 2) * 1_000_000
+        assert log.history.epoch_at(state, committed_at) == epoch
+        assert log.history.epoch_at(state, committed_at + 999_999) == epoch
+    assert log.history.epoch_at(state, began + 10**12) == 79
+    with pytest.raises(EpochNotFoundError, match="before the first epoch"):
+        log.history.epoch_at(state, began - 1)
+
+
+def test_the_history_is_all_entries_the_newest_first(environment: LocalEnvironment) -> None:
+    """Archived or not."""
+    log, state = new_store(environment, "orders")
+    state = advanced(log, state, 100)
+
+    assert [entry.epoch for entry in log.history.newest_first(state)] == list(range(100, 0, -1))

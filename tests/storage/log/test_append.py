@@ -1,0 +1,28 @@
+"""Appending to the log: of the entries of one epoch exactly one is committed."""
+
+from __future__ import annotations
+
+from relstate.storage.environment import LocalEnvironment
+from relstate.storage.log.append import append
+from support.commits import new_store
+from support.histories import following
+
+
+def test_an_entry_is_appended_once(environment: LocalEnvironment) -> None:
+    """The first gets the epoch; for the second, append returns False."""
+    log, state = new_store(environment, "orders")
+    first, second = (following(state, commit_id=commit_id) for commit_id in ("one", "other"))
+
+    assert append(log, first)
+    assert not append(log, second)
+    assert log.refresh(state).commit_id == "one"
+
+
+def test_appending_again_what_is_there_is_success(environment: LocalEnvironment) -> None:
+    """An entry is recognised by its commit id: only the response had been lost."""
+    log, state = new_store(environment, "orders")
+    entry = following(state)
+
+    assert append(log, entry)
+    assert append(log, entry)
+    assert log.refresh(state).epoch == 3

@@ -1,0 +1,58 @@
+"""Creating a store: once, and only where nothing else is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from relstate.storage.environment import LocalEnvironment
+from relstate.storage.errors import NotAStoreError, StoreExistsError
+from relstate.storage.log.creation import create_store
+from relstate.storage.log.log import Log
+from support.commits import SETTINGS, new_store, quick_environment
+
+
+def test_a_new_store_is_at_epoch_one(environment: LocalEnvironment) -> None:
+    """Its settings are in its first entry; it has no table; it can be loaded."""
+    state = create_store(Log(environment), SETTINGS)
+
+    assert (state.epoch, state.settings, state.tables) == (1, SETTINGS, {})
+    assert Log(environment).load() == state
+    assert environment.list("") == ["_archive", "_log", "segments"]
+
+
+def test_a_store_is_created_once(environment: LocalEnvironment) -> None:
+    """The second time it is there already, and stays as it is."""
+    log, state = new_store(environment, "orders")
+
+    with pytest.raises(StoreExistsError, match="there is a store already"):
+        create_store(log, SETTINGS)
+    assert log.load() == state
+
+
+def test_other_things_are_not_a_store(tmp_path: Path) -> None:
+    """A file, and a folder with other things: neither opened, nor made into a store."""
+    (tmp_path / "file").write_bytes(b"content")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "precious").write_bytes(b"content")
+    for name in ("file", "folder"):
+        log = Log(quick_environment(tmp_path / name))
+        with pytest.raises(NotAStoreError, match=str(tmp_path / name)):
+            log.load()
+        with pytest.raises(NotAStoreError, match=str(tmp_path / name)):
+            create_store(log, SETTINGS)
+
+    assert [path.name for path in (tmp_path / "folder").iterdir()] == ["precious"]
+
+
+def test_a_store_can_be_created_in_an_empty_folder(tmp_path: Path) -> None:
+    """Also with the hidden files that systems leave, and where a creation was cut short."""
+    (tmp_path / ".hidden").write_bytes(b"")
+    (tmp_path / "_log").mkdir()
+    (tmp_path / "_log" / f"{1:020d}.json.0a.tmp").write_bytes(b"half")
+    log = Log(quick_environment(tmp_path))
+    with pytest.raises(NotAStoreError, match="was cut short"):
+        log.load()
+
+    assert create_store(log, SETTINGS).epoch == 1
