@@ -1,11 +1,11 @@
 """The embedded engine: keyed tables in immutable LMDB files, versioned by a commit log.
 
-Read in this order: store (the calls of users), jobs (those of Spark's driver and tasks), epochs
-(the newest state, and the commit of the next), catalog (tables and indexes) and view_catalog; then
-the folders: log (how an epoch comes to be), segment (immutable files of sorted entries), table
-(what is visible of them, what is written), index (secondary indexes), codec (rows to bytes), schema
-(types and columns), predicate (the condition of a read), expression (values that are computed of a
-row), aggregate (what tasks add up), feed (what
+Read in this order: store (the calls of users), which is a catalog (tables, indexes and views) with
+rows, jobs (the calls of Spark's driver and tasks), epochs (the newest state, and the commit of the
+next), definition_changes and view_catalog; then the folders: log (how an epoch comes to be),
+segment (immutable files of sorted entries), table (what is visible of them, what is written), index
+(secondary indexes), codec (rows to bytes), schema (types and columns), predicate (the condition of
+a read), expression (values that are computed of a row), aggregate (what tasks add up), feed (what
 commits changed), maintenance (compaction and vacuum), figures (sizes, for people). read_plan
 carries a read to another process, aggregate_plan and limited_plan what a query does with its rows;
 check verifies a store; everything outside the process goes through environment.
@@ -19,7 +19,6 @@ from .aggregate.measure import Function as AggregateFunction
 from .aggregate.partial import PartialAggregate, group_name, measure_name
 from .aggregate_plan import AggregatePlan
 from .alteration import descriptions_of, is_wider
-from .catalog import new_table, replaced_tables
 from .check import Report
 from .codec import ragged
 from .codec.memcomparable import KeyCodec
@@ -58,6 +57,7 @@ from .log.view import (
 )
 from .maintenance.compaction import CompactionJob, CompactionReport
 from .maintenance.vacuum import VacuumReport
+from .new_table import new_table
 from .notebook import html_table
 from .objects.cache import Cache, cache_of
 from .predicate.predicate import Predicate
@@ -94,6 +94,7 @@ from .table.table import Table
 from .table.tablewriter import TableWriter, WriteTarget, check_ttl
 from .table.value import UPSERTS
 from .threaded_aggregate import add_up_in_threads
+from .user_tables import replaced_tables
 from .view_failures import ViewFailure, keep_failure, read_failure
 
 __all__ = [

@@ -1,72 +1,163 @@
-"""The catalog of a store: tables and indexes created, altered and dropped.
+"""The catalog of a store: its tables, indexes and views, listed, created and dropped.
 
 Promises: every change is one epoch, all or nothing. What belongs to a view is changed by its
-refresh only, and what a view reads stays as the view was planned on it.
-Does not know: rows.
+refresh only.
+Does not know: how a definition changes (definition_changes.py), or rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 
-from .alteration import descriptions_of, with_constraint, with_default
 from .catalog_commit import ATTEMPTS, check_storable, contested_error, drop, propose
+from .definition_changes import DefinitionChanges
 from .epochs import Epochs
 from .errors import (
     ConflictError,
+    DependentViewsError,
     IndexExistsError,
     IndexNotFoundError,
-    InternalTableError,
-    SchemaError,
+    OptionError,
     TableExistsError,
     TableNotFoundError,
 )
-from .generated_columns import with_generated
-from .index.layout import check_indexes_remain, new_index
-from .log.names import check_table_name
+from .index.layout import IndexDescription, indexes_of, new_index
 from .log.proposal import AlteredTable, NewTable
-from .log.rules import check_alterable, check_not_internal
 from .log.state import StoreState
-from .log.table_definition import TableDefinition
-from .schema.arrow import fields_of
-from .schema.ddl import parse_columns
-from .schema.properties import (
-    DEFAULT_TOMBSTONE_RETENTION,
-    EncodingName,
-    Merge,
-    TableProperties,
-)
-from .schema.schema import TableSchema, name_list
-from .schema.types import Field, quoted
-from .table.encoding import encoding_of
+from .log.view import CatalogView, ViewDefinition
+from .new_table import new_table, table_like
+from .schema.properties import DEFAULT_TOMBSTONE_RETENTION, EncodingName, Merge
+from .snapshot import LatestReaders
+from .table.table import Table
+from .user_tables import indexable_table, replaced_tables, user_table
+from .view_catalog import ViewCatalog
 
 
-class Catalog:
-    """Changes the tables of a store, each change as one epoch. Safe between threads."""
+class Catalog(DefinitionChanges):
+    """The tables, indexes and views of a store. Safe between threads."""
 
     def __init__(self, epochs: Epochs) -> None:
-        self._epochs = epochs
+        super().__init__(epochs)
+        self._readers = LatestReaders(epochs)
+        self._view_catalog = ViewCatalog(epochs)
+
+    @property
+    def view_catalog(self) -> ViewCatalog:
+        """The changes of views: for the planner of views, which users reach by SQL."""
+        return self._view_catalog
 
     # Tables
 
-    def create_table(self, table: NewTable, *, if_not_exists: bool = False) -> None:
-        """Create a table. SchemaError, UnsupportedTypeError, TableExistsError."""
+    def tables(self) -> tuple[str, ...]:
+        """Return the names of the tables, sorted; those of views are not among them."""
+        return self._epochs.state.table_names()
+
+    def table(self, name: str) -> Table:
+        """Return a table that follows the latest epoch. TableNotFoundError."""
+        with self._epochs.one_look():
+            return Table(name, self._readers.reader(name))
+
+    def create_table(
+        self,
+        name: str,
+        columns: str | pa.Schema,
+        *,
+        primary_key: Sequence[str] | None = None,
+        distribution_key: Sequence[str] | None = None,
+        merge: Merge = "overwrite",
+        version_column: str | Sequence[str] | None = None,
+        ttl: int | None = None,
+        append_only: bool = False,
+        tombstone_retention: int = DEFAULT_TOMBSTONE_RETENTION,
+        user_properties: Mapping[str, str | None] | None = None,
+        constraints: Mapping[str, str] | None = None,
+        defaults: Mapping[str, str] | None = None,
+        generated: Mapping[str, str] | None = None,
+        nullable_key: bool = False,
+        encoding: EncodingName = "row",
+        packed: bool = True,
+        sets: Sequence[str] = (),
+        if_not_exists: bool = False,
+        or_replace: bool = False,
+    ) -> Table:
+        """Create a table and return it.
+
+        ``columns``: Spark DDL (``"id BIGINT, amount DECIMAL(12,2)"``) or an Arrow schema.
+        ``primary_key``: names, each with an order where wanted (``"amount desc"``); without it,
+        every row that is written is a new row, equal rows included.
+        ``distribution_key``: those of its columns that are hashed to the vnode, by default all.
+        ``user_properties``: keys and values that mean nothing to relstate, and as ``comment`` the
+        comment of the table.
+        ``merge``, ``version_column`` (a name, or several that are compared in order), ``ttl``
+        (seconds), ``append_only``, ``tombstone_retention`` (seconds), ``encoding``, ``packed`` and
+        ``sets`` (names of columns): see `TableProperties`.
+        ``constraints``: CHECK constraints by their names: see `add_constraint`.
+        ``defaults``: DEFAULT values by the names of their columns: see `set_default`.
+        ``generated``: expressions by the names of the columns that are computed by them in every
+        row, SQL over other columns; times without a zone are in UTC. A row that is written without
+        the column gets its value, one with another value is refused (CheckViolationError).
+        ``nullable_key``: key columns that are not declared NOT NULL may be NULL; NULL is one value
+        of the key. Otherwise key columns are NOT NULL.
+        ``or_replace``: an empty table takes the place of the one of this name, with its rows and
+        indexes, which older epochs still have.
+        TableNameError, SchemaError, UnsupportedTypeError, TableExistsError; with ``or_replace``
+        InternalTableError for a view, DependentViewsError if a view reads the table.
+        """
+        _check_exclusive(or_replace, if_not_exists)
+        table = new_table(
+            name,
+            columns,
+            primary_key=primary_key,
+            distribution_key=distribution_key,
+            merge=merge,
+            version_column=version_column,
+            ttl=ttl,
+            append_only=append_only,
+            tombstone_retention=tombstone_retention,
+            user_properties=user_properties,
+            constraints=constraints,
+            defaults=defaults,
+            generated=generated,
+            nullable_key=nullable_key,
+            encoding=encoding,
+            packed=packed,
+            sets=sets,
+        )
+        self._create(table, if_not_exists=if_not_exists, or_replace=or_replace)
+        return self.table(name)
+
+    def create_table_like(
+        self, name: str, source: str, *, if_not_exists: bool = False, or_replace: bool = False
+    ) -> Table:
+        """Create an empty table with the columns, keys and properties of a table or view.
+
+        It has no indexes. Errors as of `create_table`, and TableNotFoundError.
+        """
+        _check_exclusive(or_replace, if_not_exists)
+        table = table_like(name, self._epochs.state, source)
+        self._create(table, if_not_exists=if_not_exists, or_replace=or_replace)
+        return self.table(name)
+
+    def _create(self, table: NewTable, *, if_not_exists: bool, or_replace: bool) -> None:
         check_storable(table)
+        if or_replace:
+            self._replace(table)
+            return
         try:
             propose(self._epochs, "create table", created_tables=(table,))
         except TableExistsError:
             if not if_not_exists:
                 raise
 
-    def replace_table(self, table: NewTable) -> None:
+    def _replace(self, table: NewTable) -> None:
         """Create a table in place of the one of its name, if there is one, in one epoch.
 
         The errors of `create_table`, InternalTableError for a view, DependentViewsError.
         """
-        check_storable(table)
         for _ in range(ATTEMPTS):
             replaced = replaced_tables(self._epochs.state, table.name)
             try:
@@ -81,8 +172,20 @@ class Catalog:
                 continue
         raise contested_error(table.name)
 
-    def drop_table(self, name: str, *, if_exists: bool, cascade: bool) -> None:
-        """Drop a table: see `Store.drop_table`."""
+    def rename_table(self, name: str, new: str) -> int:
+        """Give a table another name and return the epoch. Older epochs have its old name.
+
+        TableNotFoundError, InternalTableError for a view, TableExistsError, TableNameError;
+        DependentViewsError if a view reads it: ALTER TABLE … RENAME TO changes their queries too.
+        """
+        return self.view_catalog.rename_table(name, new, partial(_refuse_rename, name))
+
+    def drop_table(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
+        """Drop a table; older epochs still have it. TableNotFoundError unless ``if_exists``.
+
+        ``cascade``: also drop the views that read it; else DependentViewsError.
+        InternalTableError for a view's table.
+        """
 
         def ids_of_table(state: StoreState) -> tuple[int, ...]:
             definition = user_table(state, name, "dropped as a table")
@@ -91,60 +194,15 @@ class Catalog:
         drop(self._epochs, "drop table", ids_of_table, if_exists=if_exists, cascade=cascade)
 
     def truncate(self, name: str) -> int:
-        """Remove all rows of a table as one epoch and return it."""
+        """Remove all rows of a table as one epoch and return it; later upserts come after it."""
         table_id = user_table(self._epochs.state, name, "truncated").table_id
         return propose(self._epochs, "truncate", based_tables=(table_id,)).epoch
 
-    def alter_table(
-        self, name: str, operation: str, alter: Callable[[TableDefinition], TableDefinition]
-    ) -> int:
-        """Commit what ``alter`` makes of a table's definition and return the epoch.
-
-        If others alter the table at the same time, ``alter`` is called again on what they left.
-        The errors of ``alter``, InternalTableError, DependentViewsError, ConflictError.
-        """
-
-        def altered_in(state: StoreState) -> AlteredTable:
-            before = user_table(state, name, "altered")
-            altered = AlteredTable(before, alter(before))
-            check_indexes_remain(before, altered.after)
-            check_alterable(state, altered)
-            encoding_of(altered.after, vnode_count=1)
-            return altered
-
-        return self._alter(name, operation, altered_in)
-
-    def describe_table(
-        self, name: str, operation: str, describe: Callable[[TableDefinition], TableDefinition]
-    ) -> int:
-        """Commit what ``describe`` makes of the definition of a table or view.
-
-        Return the epoch. It changes comments and a user's properties, which a view may have as
-        well as a table.
-        InternalTableError for a state table, the errors of ``describe``, ConflictError.
-        """
-
-        def altered_in(state: StoreState) -> AlteredTable:
-            before = _described_table(state, name)
-            return AlteredTable(before, describe(before))
-
-        return self._alter(name, operation, altered_in)
-
-    def _alter(
-        self, name: str, operation: str, altered_in: Callable[[StoreState], AlteredTable]
-    ) -> int:
-        """Commit what ``altered_in`` returns for the latest state, and return the epoch."""
-        for _ in range(ATTEMPTS):
-            altered = altered_in(self._epochs.state)
-            try:
-                return propose(
-                    self._epochs, operation, data_change=False, altered_tables=(altered,)
-                ).epoch
-            except ConflictError:
-                continue
-        raise contested_error(name)
-
     # Indexes
+
+    def indexes(self, table: str) -> tuple[IndexDescription, ...]:
+        """Return the indexes of a table, in the order of their creation. TableNotFoundError."""
+        return indexes_of(self._epochs.state, table)
 
     def create_index(
         self,
@@ -152,14 +210,23 @@ class Catalog:
         name: str,
         columns: Sequence[str],
         *,
-        include: Sequence[str],
-        unique: bool,
-        if_not_exists: bool,
+        include: Sequence[str] = (),
+        unique: bool = False,
+        if_not_exists: bool = False,
     ) -> int:
-        """Create an index and return the epoch: see `Store.create_index`."""
+        """Create a secondary index of a table, fill it, and return the epoch.
+
+        From this epoch on every commit that changes rows of the table changes the index too.
+        ``columns``: names, each with an order where wanted (``"amount desc"``). ``include``: other
+        columns whose values the index holds, so that reads of these need not look at the table.
+        ``unique``: no two rows have equal values in ``columns``, unless one is NULL.
+        TableNotFoundError, InternalTableError for a view, TableNameError, SchemaError,
+        IndexExistsError; UniqueViolationError for rows with equal values; ConflictError if others
+        write the table all the time.
+        """
         for _ in range(ATTEMPTS):
             state = self._epochs.state
-            definition = _indexable_table(state, table)
+            definition = indexable_table(state, table)
             try:
                 index = new_index(definition, name, columns, include, unique)
             except IndexExistsError:
@@ -172,12 +239,15 @@ class Catalog:
                     self._epochs, "create index", data_change=False, new_index=index
                 ).epoch
             except (ConflictError, TableExistsError):
-                if _indexable_table(self._epochs.state, table) == definition:
+                if indexable_table(self._epochs.state, table) == definition:
                     raise
         raise contested_error(table)
 
-    def drop_index(self, table: str, name: str, *, if_exists: bool) -> int:
-        """Drop an index and return the epoch: see `Store.drop_index`."""
+    def drop_index(self, table: str, name: str, *, if_exists: bool = False) -> int:
+        """Drop an index of a table and return the epoch; older epochs still have it.
+
+        TableNotFoundError, InternalTableError; IndexNotFoundError unless ``if_exists``.
+        """
         for _ in range(ATTEMPTS):
             state = self._epochs.state
             before = user_table(state, table, "altered")
@@ -201,168 +271,37 @@ class Catalog:
                 continue
         raise contested_error(table)
 
+    # Views
 
-def _described_table(state: StoreState, name: str) -> TableDefinition:
-    """Return the definition of a table or view. InternalTableError for a state table."""
-    definition = state.table(name).definition
-    if definition.table_id not in state.views:
-        check_not_internal(state, definition.table_id, "described by users")
-    return definition
+    def views(self) -> tuple[str, ...]:
+        """Return the names of the views, sorted."""
+        return self._epochs.state.view_names()
 
+    def view(self, name: str) -> CatalogView:
+        """Return what the catalog knows of a view. ViewNotFoundError."""
+        return self._epochs.state.view(name)
 
-def replaced_tables(state: StoreState, name: str) -> tuple[int, ...]:
-    """Return the ids of a table and its indexes, to be dropped; none if there is no such table.
+    def internal_tables(self, view: str) -> tuple[str, ...]:
+        """Return the names of a view's state tables, in its plan's order. ViewNotFoundError."""
+        state = self._epochs.state
+        return tuple(map(state.name_of, state.view(view).definition.internal))
 
-    InternalTableError for a view.
-    """
-    if name.lower() not in state.table_ids:
-        return ()
-    definition = user_table(state, name, "replaced by a table")
-    return (definition.table_id, *(index.table_id for index in definition.indexes))
+    def drop_view(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
+        """Drop a view with all its tables. ViewNotFoundError unless ``if_exists``.
 
-
-def user_table(state: StoreState, name: str, action: str) -> TableDefinition:
-    """Return the definition of a table that belongs to no view.
-
-    ``action``: what it would be, for the message. TableNotFoundError, InternalTableError.
-    """
-    definition = state.table(name).definition
-    check_not_internal(state, definition.table_id, action)
-    return definition
+        ``cascade``: also drop the views that read it; else DependentViewsError.
+        """
+        self.view_catalog.drop(name, if_exists=if_exists, cascade=cascade)
 
 
-def _indexable_table(state: StoreState, name: str) -> TableDefinition:
-    """Return the definition of a table that may have indexes; errors as of `user_table`."""
-    table_id = state.table(name).definition.table_id
-    if table_id in state.views:
-        raise InternalTableError(
-            f"{name!r} is a view, and only tables have indexes: give the view an ORDER BY that "
-            "begins with the columns to look up, or write its rows to a table and index that"
-        )
-    return user_table(state, name, "indexed")
+def _check_exclusive(or_replace: bool, if_not_exists: bool) -> None:
+    if or_replace and if_not_exists:
+        raise OptionError("or_replace and if_not_exists exclude each other; give one")
 
 
-def new_table(
-    name: str,
-    columns: str | pa.Schema,
-    *,
-    primary_key: Sequence[str] | None = None,
-    distribution_key: Sequence[str] | None = None,
-    merge: Merge = "overwrite",
-    version_column: str | Sequence[str] | None = None,
-    ttl: int | None = None,
-    append_only: bool = False,
-    tombstone_retention: int = DEFAULT_TOMBSTONE_RETENTION,
-    nullable_key: bool = False,
-    encoding: EncodingName = "row",
-    packed: bool = True,
-    sets: Sequence[str] = (),
-    user_properties: Mapping[str, str | None] | None = None,
-    constraints: Mapping[str, str] | None = None,
-    defaults: Mapping[str, str] | None = None,
-    generated: Mapping[str, str] | None = None,
-) -> NewTable:
-    """Return a table to be created: see `Store.create_table`.
-
-    TableNameError, SchemaError, UnsupportedTypeError.
-    """
-    check_table_name(name)
-    if distribution_key is not None and not distribution_key:
-        raise SchemaError("the distribution key is empty; name at least one column")
-    names = _version_names(version_column)
-    if type(nullable_key) is not bool:
-        raise SchemaError(f"nullable_key is True or False, not {nullable_key!r}")
-    if primary_key is None:
-        is_plain = merge == "overwrite" and not names and not nullable_key
-        schema = _keyless_schema(fields_from(columns), distribution_key, is_plain=is_plain)
-    else:
-        schema = TableSchema.build(
-            fields_from(columns), primary_key, distribution_key, nullable_key=nullable_key
-        )
-    versions = tuple(schema.column(column).id for column in names)
-    set_ids = tuple(schema.column(column).id for column in name_list("sets", sets))
-    properties = TableProperties(
-        merge, versions, ttl, append_only, tombstone_retention, encoding, packed, set_ids
+def _refuse_rename(name: str, state: StoreState, reader: ViewDefinition) -> ViewDefinition:
+    raise DependentViewsError(
+        f"{name!r} cannot be renamed here: the view {state.name_of(reader.view_id)!r} reads it by "
+        "its name; rename it by SQL, db.sql('ALTER TABLE … RENAME TO …'), which changes the "
+        "queries of views too"
     )
-    table = NewTable(name, schema, properties, *descriptions_of(user_properties or {}))
-    definition = table.definition(table_id=1, epoch=1)
-    for column, default in (defaults or {}).items():
-        definition = with_default(definition, column, default)
-    for column, expression in (generated or {}).items():
-        definition = with_generated(definition, column, expression)
-    for constraint, expression in (constraints or {}).items():
-        definition = with_constraint(definition, constraint, expression)
-    return replace(table, schema=definition.schema, constraints=definition.constraints)
-
-
-def table_like(name: str, state: StoreState, source: str) -> NewTable:
-    """Return a table to be created with the columns, keys and properties of a table or view.
-
-    Without its indexes and rows. The key of a view is that of the table if it is visible; else
-    the table has none. TableNameError, TableNotFoundError, InternalTableError.
-    """
-    check_table_name(name)
-    definition = _described_table(state, source)
-    schema = definition.schema
-    if definition.table_id in state.views:
-        schema = _visible_schema(schema)
-    return NewTable(
-        name,
-        replace(schema, version=1),
-        definition.properties,
-        definition.comment,
-        definition.user_properties,
-        definition.constraints,
-    )
-
-
-def _visible_schema(schema: TableSchema) -> TableSchema:
-    fields = [column.field for column in schema.visible_columns]
-    if any(column.hidden for column in schema.key_columns):
-        return TableSchema.build_keyless(fields)
-    key = [
-        f"{quoted(column.name)} {part.order}"
-        for column, part in zip(schema.key_columns, schema.primary_key, strict=True)
-    ]
-    distribution = [column.name for column in schema.distribution_columns] or None
-    return TableSchema.build(fields, key, distribution, nullable_key=True)
-
-
-def _version_names(version_column: str | Sequence[str] | None) -> Sequence[str]:
-    if version_column is None:
-        return ()
-    if isinstance(version_column, str):
-        return (version_column,)
-    names = name_list("version_column", version_column)
-    if not names:
-        raise SchemaError("version_column is an empty list; name at least one column")
-    return names
-
-
-def _keyless_schema(
-    fields: Sequence[Field], distribution_key: Sequence[str] | None, *, is_plain: bool
-) -> TableSchema:
-    """Return the schema of a table without a primary key. SchemaError for what needs a key.
-
-    ``is_plain``: nothing is declared that needs a key.
-    """
-    if distribution_key is not None:
-        raise SchemaError(
-            "a table without a primary key has no distribution key: its columns are chosen from "
-            "those of the primary key"
-        )
-    if not is_plain:
-        raise SchemaError(
-            "rows of a table without a primary key are never merged: declare a primary key, or "
-            "leave out the merge behaviour, the version column and nullable_key"
-        )
-    return TableSchema.build_keyless(fields)
-
-
-def fields_from(columns: str | pa.Schema) -> tuple[Field, ...]:
-    """Return the fields that Spark DDL or an Arrow schema describes. SchemaError for others."""
-    if isinstance(columns, str):
-        return parse_columns(columns)
-    if not isinstance(columns, pa.Schema):
-        raise SchemaError(f"columns are Spark DDL or a pyarrow.Schema, not {columns!r:.100}")
-    return fields_of(columns)

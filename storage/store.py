@@ -1,9 +1,11 @@
-"""A store: one directory with a commit log and segments, and the tables in it.
+"""A store: one directory with a commit log and segments, opened, read, written and maintained.
+
+Its tables are created and altered by the calls of its catalog; those of Spark's driver and tasks
+are in jobs, those of the planner of views in view_catalog.
 
 Promises: opening a store costs the same however many epochs it has; every change is one epoch, all
 or nothing; one process can open several stores, and one store several times.
-Does not know: Spark. It only composes what the other modules do. Here are the calls of users; those
-of Spark's driver and tasks are in jobs, those of the planner of views in view_catalog.
+Does not know: Spark.
 """
 
 from __future__ import annotations
@@ -11,58 +13,47 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from functools import partial
 
 import pyarrow as pa
 
 from relstate.vnode import DEFAULT_VNODE_COUNT
 
-from . import alteration
-from .catalog import Catalog, fields_from, new_table, table_like, user_table
+from .catalog import Catalog
 from .check import Report, check
 from .documentwriter import DocumentWriter
 from .environment import Environment
 from .environments import environment_of
 from .epochs import Epochs, epoch_number
-from .errors import DependentViewsError, OptionError, RelstateError
+from .errors import RelstateError
 from .figures.html import tables_html
-from .index.layout import IndexDescription, indexes_of
 from .instant import micros_of
 from .jobs import Jobs
 from .log.entry import Entry, Settings
-from .log.proposal import NewTable
 from .log.state import StoreState
 from .log.transaction import repair_clock
-from .log.view import CatalogView, ViewDefinition
 from .maintenance import compaction
 from .maintenance.compaction import CompactionReport
 from .maintenance.vacuum import VacuumReport, vacuum
 from .read_plan import ReadPlan
 from .restoring import restored_columns
 from .rows import Rows
-from .schema.ddl import parse_type
-from .schema.properties import DEFAULT_TOMBSTONE_RETENTION, EncodingName, Merge
 from .segment.key import Kind
-from .snapshot import LatestReaders, Snapshot
+from .snapshot import Snapshot
 from .table.statetable import StateTable
-from .table.table import Table
-from .view_catalog import ViewCatalog
+from .user_tables import user_table
 from .writing import open_state_table, patch_rows, write_rows
 
 DEFAULT_RETENTION = 24 * 3600
 
 
-class Store:
+class Store(Catalog):
     """An open store. Safe between threads; each process opens its own."""
 
     def __init__(self, epochs: Epochs) -> None:
         """Wrap an opened log; use `create` or `open`."""
+        super().__init__(epochs)
         self.environment = epochs.environment
-        self._epochs = epochs
-        self._catalog = Catalog(epochs)
-        self._view_catalog = ViewCatalog(epochs)
         self._jobs = Jobs(epochs)
-        self._readers = LatestReaders(epochs)
 
     @classmethod
     def create(
@@ -164,11 +155,6 @@ class Store:
         """The plans and commits of work that other processes share, as Spark's tasks do."""
         return self._jobs
 
-    @property
-    def view_catalog(self) -> ViewCatalog:
-        """The changes of views: for the planner of views, which users reach by SQL."""
-        return self._view_catalog
-
     def one_look(self, *, again: bool = False) -> AbstractContextManager[None]:
         """Return a block in which this thread looks up the newest epoch of a bucket only once.
 
@@ -177,293 +163,6 @@ class Store:
         cost nothing and are left as they are.
         """
         return self._epochs.one_look(again=again)
-
-    # Tables
-
-    def tables(self) -> tuple[str, ...]:
-        """Return the names of the tables, sorted; those of views are not among them."""
-        return self.state.table_names()
-
-    def table(self, name: str) -> Table:
-        """Return a table that follows the latest epoch. TableNotFoundError."""
-        with self.one_look():
-            return Table(name, self._readers.reader(name))
-
-    def create_table(
-        self,
-        name: str,
-        columns: str | pa.Schema,
-        *,
-        primary_key: Sequence[str] | None = None,
-        distribution_key: Sequence[str] | None = None,
-        merge: Merge = "overwrite",
-        version_column: str | Sequence[str] | None = None,
-        ttl: int | None = None,
-        append_only: bool = False,
-        tombstone_retention: int = DEFAULT_TOMBSTONE_RETENTION,
-        user_properties: Mapping[str, str | None] | None = None,
-        constraints: Mapping[str, str] | None = None,
-        defaults: Mapping[str, str] | None = None,
-        generated: Mapping[str, str] | None = None,
-        nullable_key: bool = False,
-        encoding: EncodingName = "row",
-        packed: bool = True,
-        sets: Sequence[str] = (),
-        if_not_exists: bool = False,
-        or_replace: bool = False,
-    ) -> Table:
-        """Create a table and return it.
-
-        ``columns``: Spark DDL (``"id BIGINT, amount DECIMAL(12,2)"``) or an Arrow schema.
-        ``primary_key``: names, each with an order where wanted (``"amount desc"``); without it,
-        every row that is written is a new row, equal rows included.
-        ``distribution_key``: those of its columns that are hashed to the vnode, by default all.
-        ``user_properties``: keys and values that mean nothing to relstate, and as ``comment`` the
-        comment of the table.
-        ``merge``, ``version_column`` (a name, or several that are compared in order), ``ttl``
-        (seconds), ``append_only``, ``tombstone_retention`` (seconds), ``encoding``, ``packed`` and
-        ``sets`` (names of columns): see `TableProperties`.
-        ``constraints``: CHECK constraints by their names: see `add_constraint`.
-        ``defaults``: DEFAULT values by the names of their columns: see `set_default`.
-        ``generated``: expressions by the names of the columns that are computed by them in every
-        row, SQL over other columns; times without a zone are in UTC. A row that is written without
-        the column gets its value, one with another value is refused (CheckViolationError).
-        ``nullable_key``: key columns that are not declared NOT NULL may be NULL; NULL is one value
-        of the key. Otherwise key columns are NOT NULL.
-        ``or_replace``: an empty table takes the place of the one of this name, with its rows and
-        indexes, which older epochs still have.
-        TableNameError, SchemaError, UnsupportedTypeError, TableExistsError; with ``or_replace``
-        InternalTableError for a view, DependentViewsError if a view reads the table.
-        """
-        if or_replace and if_not_exists:
-            raise OptionError("or_replace and if_not_exists exclude each other; give one")
-        table = new_table(
-            name,
-            columns,
-            primary_key=primary_key,
-            distribution_key=distribution_key,
-            merge=merge,
-            version_column=version_column,
-            ttl=ttl,
-            append_only=append_only,
-            tombstone_retention=tombstone_retention,
-            user_properties=user_properties,
-            constraints=constraints,
-            defaults=defaults,
-            generated=generated,
-            nullable_key=nullable_key,
-            encoding=encoding,
-            packed=packed,
-            sets=sets,
-        )
-        self._create(table, if_not_exists=if_not_exists, or_replace=or_replace)
-        return self.table(name)
-
-    def create_table_like(
-        self, name: str, source: str, *, if_not_exists: bool = False, or_replace: bool = False
-    ) -> Table:
-        """Create an empty table with the columns, keys and properties of a table or view.
-
-        It has no indexes. Errors as of `create_table`, and TableNotFoundError.
-        """
-        if or_replace and if_not_exists:
-            raise OptionError("or_replace and if_not_exists exclude each other; give one")
-        table = table_like(name, self.state, source)
-        self._create(table, if_not_exists=if_not_exists, or_replace=or_replace)
-        return self.table(name)
-
-    def _create(self, table: NewTable, *, if_not_exists: bool, or_replace: bool) -> None:
-        if or_replace:
-            self._catalog.replace_table(table)
-        else:
-            self._catalog.create_table(table, if_not_exists=if_not_exists)
-
-    def rename_table(self, name: str, new: str) -> int:
-        """Give a table another name and return the epoch. Older epochs have its old name.
-
-        TableNotFoundError, InternalTableError for a view, TableExistsError, TableNameError;
-        DependentViewsError if a view reads it: ALTER TABLE … RENAME TO changes their queries too.
-        """
-        return self._view_catalog.rename_table(name, new, partial(_refuse_rename, name))
-
-    def drop_table(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
-        """Drop a table; older epochs still have it. TableNotFoundError unless ``if_exists``.
-
-        ``cascade``: also drop the views that read it; else DependentViewsError.
-        InternalTableError for a view's table.
-        """
-        self._catalog.drop_table(name, if_exists=if_exists, cascade=cascade)
-
-    def truncate(self, name: str) -> int:
-        """Remove all rows of a table as one epoch and return it; later upserts come after it."""
-        return self._catalog.truncate(name)
-
-    def add_columns(self, table: str, columns: str | pa.Schema) -> int:
-        """Add columns after a table's own, NULL in its rows, and return the epoch.
-
-        ``columns``: Spark DDL or an Arrow schema. SchemaError, UnsupportedTypeError.
-        """
-        alter = partial(alteration.with_columns, fields=fields_from(columns))
-        return self._catalog.alter_table(table, "add columns", alter)
-
-    def drop_columns(self, table: str, *names: str) -> int:
-        """Drop columns, none of the key, and return the epoch. Older epochs still have them.
-
-        DependentViewsError if a view reads one.
-        """
-        alter = partial(alteration.without_columns, names=names)
-        return self._catalog.alter_table(table, "drop columns", alter)
-
-    def rename_column(self, table: str, name: str, new: str) -> int:
-        """Rename a column and return the epoch. Older epochs have its old name.
-
-        DependentViewsError if a view reads it.
-        """
-        alter = partial(alteration.with_column_renamed, name=name, new=new)
-        return self._catalog.alter_table(table, "rename column", alter)
-
-    def widen_column(self, table: str, name: str, data_type: str) -> int:
-        """Give a column a wider type (Spark DDL) and return the epoch: see `alteration.is_wider`.
-
-        DependentViewsError if a view reads it.
-        """
-        alter = partial(alteration.with_column_widened, name=name, data_type=parse_type(data_type))
-        return self._catalog.alter_table(table, "widen column", alter)
-
-    def allow_null(self, table: str, name: str) -> int:
-        """Let a column that is NOT NULL be NULL and return the epoch.
-
-        SchemaError for a column of the primary key; DependentViewsError if a view reads it.
-        """
-        alter = partial(alteration.with_column_nullable, name=name)
-        return self._catalog.alter_table(table, "allow null", alter)
-
-    def add_constraint(self, table: str, name: str, expression: str) -> int:
-        """Add a CHECK constraint and return the epoch: no row may make ``expression`` false.
-
-        The expression is SQL over the columns, as for `Table.scan`; times without a zone are in
-        UTC. Where it is unknown, because of a NULL, the row is allowed. Every writer obeys, also
-        one that began before. CheckViolationError if a row of the table is in the way, SchemaError,
-        UnsupportedExpressionError.
-        """
-        alter = partial(alteration.with_constraint, name=name, expression=expression)
-        return self._catalog.alter_table(table, "add constraint", alter)
-
-    def drop_constraint(self, table: str, name: str, *, if_exists: bool = False) -> int:
-        """Drop a CHECK constraint and return the epoch. SchemaError unless ``if_exists``."""
-        alter = partial(alteration.without_constraint, name=name, if_exists=if_exists)
-        return self._catalog.alter_table(table, "drop constraint", alter)
-
-    def set_default(self, table: str, column: str, expression: str | None) -> int:
-        """Set the value of a column in rows that are written without it, and return the epoch.
-
-        ``expression``: SQL, of constants, or a function of the clock such as current_timestamp(),
-        which is the time of each write; times without a zone are in UTC. None: NULL, as without
-        a default. Rows that are stored stay as they are. SchemaError for a column of the primary
-        key, a generated one, a table that merges partially, or another type;
-        UnsupportedExpressionError for other functions.
-        """
-        alter = partial(alteration.with_default, name=column, expression=expression)
-        return self._catalog.alter_table(table, "set default", alter)
-
-    def comment_column(self, table: str, name: str, comment: str | None) -> int:
-        """Set the comment of a column (None: remove it) and return the epoch.
-
-        The table may be a view.
-        """
-        describe = partial(alteration.with_comment, name=name, comment=comment)
-        return self._catalog.describe_table(table, "comment column", describe)
-
-    def set_user_properties(self, table: str, changes: Mapping[str, str | None]) -> int:
-        """Set properties that mean nothing to relstate, of a table or view; return the epoch.
-
-        None removes one. The property ``comment`` is the comment of the table.
-        """
-        describe = partial(alteration.with_user_properties, changes=changes)
-        return self._catalog.describe_table(table, "set properties", describe)
-
-    def set_ttl(self, table: str, ttl: int | None) -> int:
-        """Set after how many seconds rows written from now on expire (None: never).
-
-        Return the epoch. Rows written before keep the expiry they were written with.
-        DependentViewsError if a view reads the table.
-        """
-        return self._catalog.alter_table(table, "set ttl", partial(alteration.with_ttl, ttl=ttl))
-
-    def set_encoding(self, table: str, encoding: EncodingName) -> int:
-        """Set whether parts of a table's rows may be written alone; return the epoch.
-
-        ``encoding``: ``document`` or ``row``. Nothing is rewritten: rows and parts that were
-        written before are read as they are. SchemaError for a table that cannot be a document
-        table: one with an index, a merge behaviour or a column that is NOT NULL;
-        DependentViewsError if a view follows the expiry of its rows.
-        """
-        alter = partial(alteration.with_encoding, encoding=encoding)
-        return self._catalog.alter_table(table, "set encoding", alter)
-
-    # Indexes
-
-    def indexes(self, table: str) -> tuple[IndexDescription, ...]:
-        """Return the indexes of a table, in the order of their creation. TableNotFoundError."""
-        return indexes_of(self.state, table)
-
-    def create_index(
-        self,
-        table: str,
-        name: str,
-        columns: Sequence[str],
-        *,
-        include: Sequence[str] = (),
-        unique: bool = False,
-        if_not_exists: bool = False,
-    ) -> int:
-        """Create a secondary index of a table, fill it, and return the epoch.
-
-        From this epoch on every commit that changes rows of the table changes the index too.
-        ``columns``: names, each with an order where wanted (``"amount desc"``). ``include``: other
-        columns whose values the index holds, so that reads of these need not look at the table.
-        ``unique``: no two rows have equal values in ``columns``, unless one is NULL.
-        TableNotFoundError, InternalTableError for a view, TableNameError, SchemaError,
-        IndexExistsError; UniqueViolationError for rows with equal values; ConflictError if others
-        write the table all the time.
-        """
-        return self._catalog.create_index(
-            table,
-            name,
-            columns,
-            include=include,
-            unique=unique,
-            if_not_exists=if_not_exists,
-        )
-
-    def drop_index(self, table: str, name: str, *, if_exists: bool = False) -> int:
-        """Drop an index of a table and return the epoch; older epochs still have it.
-
-        TableNotFoundError, InternalTableError; IndexNotFoundError unless ``if_exists``.
-        """
-        return self._catalog.drop_index(table, name, if_exists=if_exists)
-
-    # Views
-
-    def views(self) -> tuple[str, ...]:
-        """Return the names of the views, sorted."""
-        return self.state.view_names()
-
-    def view(self, name: str) -> CatalogView:
-        """Return what the catalog knows of a view. ViewNotFoundError."""
-        return self.state.view(name)
-
-    def internal_tables(self, view: str) -> tuple[str, ...]:
-        """Return the names of a view's state tables, in its plan's order. ViewNotFoundError."""
-        state = self.state
-        return tuple(map(state.name_of, state.view(view).definition.internal))
-
-    def drop_view(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
-        """Drop a view with all its tables. ViewNotFoundError unless ``if_exists``.
-
-        ``cascade``: also drop the views that read it; else DependentViewsError.
-        """
-        self._view_catalog.drop(name, if_exists=if_exists, cascade=cascade)
 
     # The past
 
@@ -664,11 +363,3 @@ class Store:
         except RelstateError as error:
             return Report.of_unreadable(self.environment, error)
         return check(self.environment, state, progress, expect_epoch)
-
-
-def _refuse_rename(name: str, state: StoreState, reader: ViewDefinition) -> ViewDefinition:
-    raise DependentViewsError(
-        f"{name!r} cannot be renamed here: the view {state.name_of(reader.view_id)!r} reads it by "
-        "its name; rename it by SQL, db.sql('ALTER TABLE … RENAME TO …'), which changes the "
-        "queries of views too"
-    )

@@ -14,7 +14,6 @@ from typing import TypeAlias
 from relstate.vnode import VnodeMapping
 
 from .alteration import with_user_properties
-from .catalog import user_table
 from .catalog_commit import ATTEMPTS, check_storable, contested_error, drop, propose
 from .epochs import Epochs
 from .errors import ConflictError, OptionError, TableExistsError, TableNameError, TableNotFoundError
@@ -23,6 +22,7 @@ from .log.proposal import AlteredTable, AlteredView, NewView, Required
 from .log.state import StoreState
 from .log.view import CatalogView, ViewDefinition
 from .replacement import renamed_table
+from .user_tables import user_table
 
 # Returns the definition of a view that reads a renamed one, given the state before.
 FollowRename: TypeAlias = Callable[[StoreState, ViewDefinition], ViewDefinition]

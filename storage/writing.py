@@ -14,7 +14,6 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from .catalog import user_table
 from .codec.ragged import Bytes
 from .epochs import Epochs
 from .errors import (
@@ -43,6 +42,7 @@ from .table.rowid import no_key_error
 from .table.statetable import Flush, StateTable
 from .table.storagetable import StorageTable
 from .table.tablewriter import TableWriter, WriteTarget
+from .user_tables import user_table
 
 
 def write_target(epochs: Epochs, name: str, *, expiring: bool = False) -> WriteTarget:

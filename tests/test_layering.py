@@ -65,8 +65,9 @@ FLOORS = {
         "aggregate", "log", "segment", "table", "index", "read_plan", "view_failures",
         "aggregate_plan", "threaded_aggregate", "limited_plan", "feed", "maintenance", "figures",
         "check", "generated_columns", "alteration",
-        "replacement", "epochs", "catalog_commit", "catalog", "view_catalog", "snapshot", "rows",
-        "writing", "restoring", "documentwriter", "jobs", "store",
+        "replacement", "epochs", "catalog_commit", "user_tables", "new_table", "view_catalog",
+        "definition_changes", "snapshot", "catalog", "rows", "writing", "restoring",
+        "documentwriter", "jobs", "store",
     ),
     "connector": (
         "syntax", "", "sink", "source", "views/plan", "views/planner", "views/executor", "views",

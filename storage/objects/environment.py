@@ -76,7 +76,7 @@ class ObjectEnvironment:
         # Segments that were written here and are not yet uploaded, and the sizes of those that are.
         self._pending: dict[str, Lease] = {}
         self._uploaded: dict[str, int] = {}
-        # A name that a vacant prefix may have: see Log.create.
+        # A name that a vacant prefix may have: see log/creation.py.
         self._server = Server(
             client, self._clock, self.root, lambda: self._key(f".probe-{self.random_id()}")
         )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,16 +16,10 @@ from relstate.storage.errors import (
     EpochNotFoundError,
     NotAStoreError,
     OptionError,
-    RelstateError,
-    SchemaError,
     StoreExistsError,
     StoreNotFoundError,
-    TableExistsError,
-    TableNameError,
     TableNotFoundError,
-    UnsupportedTypeError,
 )
-from support.faulty_environment import FaultyEnvironment
 from support.places import BOTH, in_folder
 from support.stores import StoreMaker, contents, unsynced, upsert, written
 
@@ -155,158 +147,7 @@ def test_a_closed_store_says_so(store: Store) -> None:
             call()
 
 
-# Tables
-
-
-def test_tables_are_made_listed_and_dropped(store: Store) -> None:
-    """The case of names does not matter; each change is an epoch of its own."""
-    store.create_table("Orders", "k INT", primary_key=["k"])
-    store.create_table("b", pa.schema([("k", pa.int64())]), primary_key=["k"])
-
-    assert store.tables() == ("Orders", "b")
-    assert store.table("ORDERS").schema.column("K").name == "k"
-    assert store.epoch == 3
-    store.drop_table("orders")
-    assert (store.tables(), store.epoch) == (("b",), 4)
-    assert store.at(3).tables() == ("Orders", "b")
-
-
-def test_a_table_is_made_once(store: Store) -> None:
-    """Names that differ in case only are one name."""
-    store.create_table("t", "k INT", primary_key=["k"])
-    with pytest.raises(TableExistsError, match="'T'"):
-        store.create_table("T", "k INT", primary_key=["k"])
-
-    same = store.create_table("T", "other STRING", primary_key=["other"], if_not_exists=True)
-    assert [column.name for column in same.schema.columns] == ["k"]
-    assert store.epoch == 2
-
-
-def test_what_is_not_there_cannot_be_dropped(store: Store) -> None:
-    """Except with if_exists; truncating and reading it is an error, too."""
-    for call in (store.drop_table, store.truncate, store.table, store.state_table):
-        with pytest.raises(TableNotFoundError, match="'t'"):
-            call("t")
-    store.drop_table("t", if_exists=True)
-
-    assert store.epoch == 1
-
-
-@pytest.mark.parametrize(
-    "name", ["", "a b", "1a", "a-b", "../t", "a/b", "t\0", "ü", "a" * 129, "__internal_x", "t\n"]
-)
-def test_impossible_names_are_refused(store: Store, name: str) -> None:
-    """No table and no file is made."""
-    with pytest.raises(TableNameError):
-        store.create_table(name, "k INT", primary_key=["k"])
-    with pytest.raises(TableNotFoundError):
-        store.table(name)
-    assert store.epoch == 1
-
-
-@pytest.mark.parametrize(
-    ("columns", "primary_key", "distribution_key", "error"),
-    [
-        ("k INT", [], None, SchemaError),
-        ("k INT", ["x"], None, SchemaError),
-        ("k INT", ["k", "k desc"], None, SchemaError),
-        ("k INT, K INT", ["k"], None, SchemaError),
-        ("k INT, v INT", ["k"], ["v"], SchemaError),
-        ("k MAP<INT, INT>", ["k"], None, SchemaError),
-        ("k VARIANT", ["k"], None, SchemaError),
-        ("k INT, v NONSENSE", ["k"], None, RelstateError),
-        ("k INT, v INTERVAL", ["k"], None, UnsupportedTypeError),
-        ("", ["k"], None, SchemaError),
-        ("k INT", "k", None, SchemaError),
-    ],
-)
-def test_impossible_tables_are_refused(
-    store: Store, columns: str, primary_key: Any, distribution_key: Any, error: type[Exception]
-) -> None:
-    """No epoch is committed."""
-    with pytest.raises(error):
-        store.create_table("t", columns, primary_key=primary_key, distribution_key=distribution_key)
-    assert (store.tables(), store.epoch) == ((), 1)
-
-
-def test_a_dropped_table_never_comes_back(store: Store) -> None:
-    """A new table of its name is another table; rows written for the old one are refused."""
-    store.create_table("t", "k INT, v INT", primary_key=["k"])
-    upsert(store, "t", [(1, 1)])
-    late = written(store, "t", [(2, 2)])
-    store.drop_table("t")
-    store.create_table("t", "k INT, v INT", primary_key=["k"])
-
-    with pytest.raises(TableNotFoundError, match="dropped"):
-        store.jobs.commit(
-            Proposal(operation="write", started=store.environment.now(), segments=late)
-        )
-    assert contents(store, "t") == []
-    assert contents(store, "t", epoch=3) == [(1, 1)]
-    with pytest.raises(TableNotFoundError, match="epoch 4"):
-        store.at(4).table("t")
-
-
-def test_threads_that_make_one_table(store: Store) -> None:
-    """One of them creates it; with if_not_exists all of them get it."""
-    made: list[object] = []
-
-    def make(name: str, if_not_exists: bool) -> None:
-        try:
-            table = store.create_table(
-                name, "k INT", primary_key=["k"], if_not_exists=if_not_exists
-            )
-            made.append(table.name)
-        except TableExistsError as error:
-            made.append(type(error))
-
-    for name, if_not_exists in (("one", False), ("all", True)):
-        made.clear()
-        threads = [threading.Thread(target=make, args=(name, if_not_exists)) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert made.count(name) == (4 if if_not_exists else 1)
-        assert len(made) == 4
-    assert store.tables() == ("all", "one")
-    assert store.epoch == 3
-
-
-@in_folder
-def test_two_may_drop_one_table_with_if_exists(store: Store) -> None:
-    """At whatever moment the second drop comes between."""
-    for moment in range(1, 30):
-        store.create_table("t", "k INT", primary_key=["k"])
-        touches = itertools.count(1)
-
-        def drop_at_the_moment(_: str, moment: int = moment, touches: Any = touches) -> None:
-            if next(touches) == moment:
-                store.drop_table("t")
-
-        environment = FaultyEnvironment(store.path, before=drop_at_the_moment)
-        Store.open(store.path, environment=environment).drop_table("t", if_exists=True)
-        assert store.tables() == ()
-        if next(touches) <= moment:
-            break
-    assert moment > 10
-
-
 # Epochs
-
-
-def test_a_truncated_table_takes_later_rows(store: Store) -> None:
-    """Rows that are written before and committed after it are kept; so are older epochs."""
-    store.create_table("t", "k INT, v INT", primary_key=["k"])
-    upsert(store, "t", [(1, 1), (2, 1)])
-    late = written(store, "t", [(2, 2)])
-
-    assert store.truncate("t") == 4
-    assert contents(store, "t") == []
-    store.jobs.commit(Proposal(operation="write", started=store.environment.now(), segments=late))
-    assert contents(store, "t") == [(2, 2)]
-    assert contents(store, "t", epoch=3) == [(1, 1), (2, 1)]
-    assert contents(store, "t", epoch=4) == []
 
 
 def test_one_commit_may_change_many_tables(store: Store) -> None:
