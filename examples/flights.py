@@ -224,7 +224,9 @@ def compare(db: Database, folder: Folder, until: datetime) -> bool:
     title(f"Compared with plain Spark over the source, as of {until:%Y-%m-%d}")
     files = {name: str(folder.source_file(name)) for name in NAMES}
     source = {name: db.spark.read.parquet(file) for name, file in files.items()}
-    tables: dict[str, Any] = source | {"flights": flights_truth.flights(source["flights"], until).cache()}
+    tables: dict[str, Any] = source | {
+        "flights": flights_truth.flights(source["flights"], until).cache()
+    }
     views = {name: db.spark.sql(query, **tables) for name, query in VIEWS.items()}
     results = [
         report(name, db.sql(f"SELECT * FROM {name}"), rows)
