@@ -139,7 +139,7 @@ def test_a_crash_at_any_step_leaves_the_old_or_the_new(
         old = (store.epoch, _OLD, _TABLES)
     new = (old[0] + 1, after, tables)
     seen = set()
-    for environment in trials(prepared, tmp_path, crash_at=0):
+    for environment in trials(prepared, tmp_path, "crash_at"):
         returned = False
         with environment.crashing():
             change(Store.open(environment.root, environment=environment))
@@ -178,7 +178,7 @@ def test_an_error_at_any_step_is_raised_and_loses_nothing(
     with Store.open(str(prepared)) as store:
         old = (store.epoch, _OLD, _TABLES)
     new = (old[0] + 1, after, tables)
-    for environment in trials(prepared, tmp_path, **{fault: 0}, errno=number):
+    for environment in trials(prepared, tmp_path, fault, errno=number):
         raised: RelstateError | None = None
         try:
             change(Store.open(environment.root, environment=environment))
@@ -197,7 +197,7 @@ def test_an_error_at_any_step_is_raised_and_loses_nothing(
 
 def test_after_an_error_the_same_store_goes_on(prepared: Path, tmp_path: Path) -> None:
     """A handle that met an error is not broken by it: the change can be made again."""
-    for environment in trials(prepared, tmp_path, error_at=0, errno=errno.ENOSPC):
+    for environment in trials(prepared, tmp_path, "error_at", errno=errno.ENOSPC):
         try:
             store = Store.open(environment.root, environment=environment)
         except RelstateError:

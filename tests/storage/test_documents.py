@@ -299,7 +299,7 @@ def remove_parts(store: Store) -> None:
         writer.remove(3, "a")
 
 
-CHANGED = {1: {"a": 5, "m": [("q", 2)]}, 4: {"a": 4, "m": None}}
+CHANGED: dict[int, dict[str, Any] | None] = {1: {"a": 5, "m": [("q", 2)]}, 4: {"a": 4, "m": None}}
 CRASHES: dict[str, tuple[Callable[[Store], Any], dict[int, dict[str, Any] | None]]] = {
     "patch": (lambda store: store.patch("t", batch_of(store, NEW)), {**CHANGED}),
     "write parts": (write_parts, {**CHANGED}),
@@ -323,7 +323,7 @@ def test_a_crash_at_any_step_leaves_the_old_or_the_new(tmp_path: Path, change_na
     merged = sorted((old | changed_rows).items())
     new = {key: row for key, row in merged if row is not None}
     states, encodings = [], []
-    for environment in trials(prepared, tmp_path / "tried", crash_at=0):
+    for environment in trials(prepared, tmp_path / "tried", "crash_at"):
         with environment.crashing():
             change(Store.open(environment.root, environment=environment))
         environment.power_cut()

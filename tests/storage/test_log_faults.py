@@ -39,7 +39,7 @@ from support.commits import (
     truncation,
     upsert,
 )
-from support.faulty_environment import FaultyEnvironment
+from support.faulty_environment import FaultyEnvironment, failing
 from support.faulty_environment import trials as environments
 
 BATCH = Transaction("query", 1, 5, "run")
@@ -70,9 +70,9 @@ class Trial:
         )
 
 
-def trials(prepared: Path, tmp_path: Path, fault: str, **options: int) -> Iterator[Trial]:
+def trials(prepared: Path, tmp_path: Path, fault: str, number: int = errno.EIO) -> Iterator[Trial]:
     """Yield a copy of a store for each touch at which the fault can happen, and a last one."""
-    for environment in environments(prepared, tmp_path, **{fault: 0}, **options):
+    for environment in environments(prepared, tmp_path, fault, errno=number):
         yield Trial(environment, Log(quick_environment(environment.root)).load())
 
 
@@ -224,7 +224,7 @@ def test_trouble_in_a_commit_is_told_as_it_is(
     root = request.getfixturevalue(store)
     old = Log(quick_environment(root)).load()
     outcomes = set()
-    for trial in trials(root, tmp_path, fault, errno=number):
+    for trial in trials(root, tmp_path, fault, number):
         allowed = {old.epoch + 1}
         try:
             outcome = "committed"
@@ -251,7 +251,7 @@ def test_trouble_in_a_commit_is_told_as_it_is(
 def test_trouble_in_a_creation_is_told_as_it_is(tmp_path: Path) -> None:
     """An error leaves no store, or an empty one where the outcome is unknown."""
     for fault, step in itertools.product(["error_at", "lost_at"], range(1, 40)):
-        environment = FaultyEnvironment(tmp_path / f"{fault}{step}", **{fault: step})
+        environment = failing(tmp_path / f"{fault}{step}", fault, step)
         log = Log(quick_environment(environment.root))
         try:
             create_store(Log(environment), SETTINGS)

@@ -36,6 +36,7 @@ from dataclasses import dataclass, field
 from errno import EIO
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -353,23 +354,39 @@ class _Platter:
                 path.write_bytes(content)
 
 
+def failing(
+    root: str | os.PathLike[str],
+    fault: str,
+    at: int | str,
+    *,
+    errno: int = EIO,
+    clock: Clock | None = None,
+) -> FaultyEnvironment:
+    """Return an environment with a fault at a touch.
+
+    ``fault``: ``crash_at``, ``error_at`` or ``lost_at``.
+    """
+    faults: dict[str, Any] = {fault: at}
+    return FaultyEnvironment(root, errno=errno, clock=clock, **faults)
+
+
 def trials(
     prepared: Path,
     tmp_path: Path,
+    fault: str,
     *,
+    errno: int = EIO,
     make_clock: Callable[[], Clock] | None = None,
-    **fault: int,
 ) -> Iterator[FaultyEnvironment]:
     """Yield an environment over a copy of a store for each touch at which a fault can happen.
 
     The last one has no fault.
     """
-    (kind,) = {"crash_at", "error_at", "lost_at"} & fault.keys()
     for step in itertools.count(1):
-        root = tmp_path / f"{kind}{step}"
+        root = tmp_path / f"{fault}{step}"
         shutil.copytree(prepared, root)
         clock = None if make_clock is None else make_clock()
-        environment = FaultyEnvironment(root, **{**fault, kind: step}, clock=clock)
+        environment = failing(root, fault, step, errno=errno, clock=clock)
         yield environment
         registry.close(str(root))
         shutil.rmtree(root)

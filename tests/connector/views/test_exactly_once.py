@@ -17,13 +17,14 @@ import relstate
 from relstate.connector.sql import Database
 from relstate.connector.task_report import TaskReport
 from relstate.connector.views import local_run, runner
+from relstate.connector.views.frame import report_frame
 from relstate.connector.views.job import complete_reports
 from relstate.connector.views.rebuild import find_differences
 from relstate.connector.views.runner import JobRunner
 from relstate.connector.views.views import Views
 from relstate.storage import Store, errors
 from relstate.storage.segment.registry import registry
-from support.faulty_environment import FaultyEnvironment
+from support.faulty_environment import FaultyEnvironment, failing
 from support.multisets import difference, rows_of_table
 from support.stores import unsynced
 from support.views import count_refreshes
@@ -120,7 +121,6 @@ def test_a_stage_that_was_lost_or_ran_twice_is_not_committed(
     """The refresh fails, nothing is committed, and the next refresh is right."""
     before = followed.store.epoch
     monkeypatch.setattr(local_run, "LOCAL_ROWS", -1)
-    real = runner.report_frame
 
     class Unlucky:
         """The frame of reports after an accident."""
@@ -136,7 +136,7 @@ def test_a_stage_that_was_lost_or_ran_twice_is_not_committed(
             again = replace(TaskReport.from_json(bytes(rows[0][0])), started=1)
             return [*rows, (again.to_json().encode(),)]
 
-    monkeypatch.setattr(runner, "report_frame", lambda *args: Unlucky(real(*args)))
+    monkeypatch.setattr(runner, "report_frame", lambda *args: Unlucky(report_frame(*args)))
     with pytest.raises(errors.LostMessageError, match="nothing was committed"):
         followed.refresh()
     monkeypatch.undo()
@@ -166,7 +166,7 @@ def test_a_commit_that_fails_is_whole_or_nothing(
     store = followed.store
     before = {name: rows_of_table(store.table(name).to_arrow()) for name in VIEWS}
     epoch = store.epoch
-    environment = FaultyEnvironment(store.path, **{fault: at})  # type: ignore[arg-type]
+    environment = failing(store.path, fault, at)
     unlucky = Database(spark, Store.open(store.path, environment=environment))
 
     with environment.crashing():

@@ -21,7 +21,7 @@ from relstate.connector.views.stored_plans import StoredPlans
 from relstate.storage import Store, errors, types
 from relstate.storage.paths import SEGMENTS
 from support.examples import examples
-from support.faulty_environment import FaultyEnvironment
+from support.faulty_environment import failing
 from support.local import IN_DRIVER, IN_JOB, local_rows
 from support.multisets import difference, rows_of_table
 from support.spark import jobs
@@ -225,7 +225,7 @@ def test_a_run_that_fails_anywhere_commits_all_or_nothing(
     before = expected()
     for step in count(1, stride):
         put(store, *range(step % 7, 20), factor=step + 1)
-        environment = FaultyEnvironment(store.path, **{fault: step})  # type: ignore[arg-type]
+        environment = failing(store.path, fault, step)
         with environment.crashing():
             try:
                 Database(spark, Store.open(store.path, environment=environment)).refresh()

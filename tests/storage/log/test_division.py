@@ -377,11 +377,10 @@ def test_a_forged_line_of_a_manifest_is_damage(tmp_path: Path) -> None:
         with pytest.raises(CorruptionError, match=r"checkpoint\.json"):
             divided_log(environment).load()
     forge(lambda lines: lines[0]["tables"][0].__setitem__(4, 1234))
-    (name,) = {
-        manifest.file.name for manifest in divided_log(environment).load().segments.manifests[1]
-    }
+    (manifest,) = divided_log(environment).load().segments.manifests[1]
+    assert manifest.file is not None
     report = check(environment, divided_log(environment).load())
-    assert any(name in problem and "sums" in problem for problem in report.problems)
+    assert any(manifest.file.name in problem and "sums" in problem for problem in report.problems)
 
 
 @pytest.fixture
@@ -413,7 +412,7 @@ def test_a_crash_between_manifests_and_checkpoint_loses_nothing(
     due: Path, tmp_path: Path, aftermath: Callable[[FaultyEnvironment], None]
 ) -> None:
     """The store opens with all its segments; the next writer completes the checkpoint."""
-    for environment in trials(due, tmp_path, crash_at=0):
+    for environment in trials(due, tmp_path, "crash_at"):
         state = divided_log(quick_environment(environment.root)).load()
         with environment.crashing():
             divided_log(environment).folding.put_checkpoint(state)
@@ -431,7 +430,7 @@ def test_a_crash_between_manifests_and_checkpoint_loses_nothing(
 @pytest.mark.parametrize("kind", ["error_at", "lost_at"])
 def test_an_error_in_a_checkpoint_loses_nothing(due: Path, tmp_path: Path, kind: str) -> None:
     """Whatever step fails; the next attempt completes it."""
-    for environment in trials(due, tmp_path, **{kind: 0}):
+    for environment in trials(due, tmp_path, kind):
         state = divided_log(quick_environment(environment.root)).load()
         with suppress(RelstateError):
             divided_log(environment).folding.put_checkpoint(state)

@@ -25,16 +25,17 @@ from relstate.storage.log.entry import Entry
 from relstate.storage.log.log import Log
 from relstate.storage.maintenance import compaction, policy
 from relstate.storage.maintenance.layout import components
+from relstate.storage.maintenance.rewrite import Rewrite
 from relstate.storage.paths import SEGMENTS
 from relstate.storage.segment.registry import registry
 from relstate.storage.table.encoding import encoding_of
 from support.clock import ManualClock
+from support.commits import UnsyncedDisk
 from support.faulty_environment import FaultyEnvironment, trials
 from support.places import in_folder
 from support.stores import (
     Rows,
     StoreMaker,
-    UnsyncedDisk,
     batch_of,
     committed,
     contents,
@@ -307,7 +308,7 @@ def test_no_error_of_any_kind_fails_the_commit(
         raise ValueError("unforeseen")
 
     store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
-    monkeypatch.setattr(compaction.Rewrite, "run", fail)
+    monkeypatch.setattr(Rewrite, "run", fail)
     with caplog.at_level(logging.WARNING):
         for epoch in range(20):
             upsert(store, "t", [(1, str(epoch))])
@@ -470,7 +471,7 @@ def check_whole(environment: FaultyEnvironment) -> Sequence[Entry]:
 def test_a_crash_at_any_step_changes_no_row(prepared: Path, tmp_path: Path, cut: str) -> None:
     """Whatever was synced; a compaction that returned is committed."""
     seen = set()
-    for environment in trials(prepared, tmp_path, crash_at=0):
+    for environment in trials(prepared, tmp_path, "crash_at"):
         returned = False
         with environment.crashing():
             Store.open(environment.root, environment=environment).compact()
@@ -494,7 +495,7 @@ def test_an_error_at_any_step_changes_no_row(
     prepared: Path, tmp_path: Path, fault: str, number: int
 ) -> None:
     """It is an error of ours, and the same handle can compact again."""
-    for environment in trials(prepared, tmp_path, **{fault: 0}, errno=number):
+    for environment in trials(prepared, tmp_path, fault, errno=number):
         try:
             store = Store.open(environment.root, environment=environment)
         except RelstateError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -25,9 +24,10 @@ from relstate.storage.maintenance.vacuum import VacuumReport
 from relstate.storage.paths import ARCHIVE, LOG, SEGMENTS, entry_path
 from relstate.storage.segment.registry import registry
 from support.clock import ManualClock
+from support.commits import UnsyncedDisk
 from support.faulty_environment import FaultyEnvironment, trials
 from support.races import Before
-from support.stores import Rows, UnsyncedDisk, contents, upsert, written
+from support.stores import Rows, contents, upsert, written
 from support.views import new_view, progressed, refresh, view_rows
 
 _DAY = 24 * 3600
@@ -323,7 +323,7 @@ def later(store: Store) -> None:
 def test_a_crash_at_any_step_loses_nothing(prepared: Path, tmp_path: Path, cut: str) -> None:
     """Every readable epoch is whole, and the next vacuum removes the remaining files."""
     seen = set()
-    for environment in trials(prepared, tmp_path, make_clock=hours_later, crash_at=0):
+    for environment in trials(prepared, tmp_path, "crash_at", make_clock=hours_later):
         with environment.crashing():
             Store.open(environment.root, environment=environment).vacuum(retention=0)
         if cut != "killed":
@@ -336,8 +336,7 @@ def test_a_crash_at_any_step_loses_nothing(prepared: Path, tmp_path: Path, cut: 
 @pytest.mark.parametrize("fault", ["error_at", "lost_at"])
 def test_an_error_at_any_step_loses_nothing(prepared: Path, tmp_path: Path, fault: str) -> None:
     """It is an error of ours, and the same handle can be used again."""
-    faults = {fault: 0, "errno": errno.EIO}
-    for environment in trials(prepared, tmp_path, make_clock=hours_later, **faults):
+    for environment in trials(prepared, tmp_path, fault, make_clock=hours_later):
         try:
             store = Store.open(environment.root, environment=environment)
         except RelstateError:
