@@ -10,6 +10,7 @@ from decimal import Decimal
 from functools import reduce
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -70,7 +71,7 @@ def _hex_of(example: str, name: str) -> bytes:
     part = example.split(f"\n{name} ")[1].split("\n\n")[0]
     lines = ("     " + part).splitlines()
     return bytes.fromhex(
-        "".join(re.match(r" *((?:[0-9a-f]{2} )*[0-9a-f]{2})", line)[1] for line in lines)
+        "".join(re.findall(r"^ *((?:[0-9a-f]{2} )*[0-9a-f]{2})", line)[0] for line in lines)
     )
 
 
@@ -98,7 +99,7 @@ def test_the_format_s_example_is_what_is_written(tmp_path: Path) -> None:
 def test_the_format_s_document_is_what_is_written(tmp_path: Path) -> None:
     """Every entry of msgs in docs/format.md: what T1 to T5 write, and what compactions leave."""
     columns = "user_id STRING, msg_id INT, msg STRING, msg_props MAP<STRING, STRING>"
-    keys = {"primary_key": ["user_id", "msg_id"], "distribution_key": ["user_id"]}
+    keys: dict[str, Any] = {"primary_key": ["user_id", "msg_id"], "distribution_key": ["user_id"]}
     with Store.create(str(tmp_path / "store")) as store:
         table = store.create_table("msgs", columns, encoding="document", **keys)
 
@@ -206,7 +207,7 @@ def test_the_walks_name_code_that_exists() -> None:
     assert len(steps) == sum(len(steps.splitlines()) for steps in lists)
     for path, name in steps:
         module = import_module("relstate." + path.replace("/", "."))
-        assert reduce(getattr, name.split("."), module), (path, name)
+        assert callable(reduce(getattr, name.split("."), module)), (path, name)
 
 
 def test_every_link_leads_somewhere() -> None:
@@ -303,14 +304,14 @@ def test_every_error_is_drawn_in_the_tree() -> None:
 def test_the_page_of_errors_has_every_class_under_its_base() -> None:
     """Each class is in the table of its family, with a cause and a cure; no other name is."""
     sections = (_ROOT / "docs/reference/errors.md").read_text().split("\n## ")[1:]
-    listed = {}
+    listed: dict[str, str] = {}
     for section in sections:
-        base = re.match(r"(\w+): ", section)[1]
+        (family,) = re.findall(r"\A(\w+): ", section)
         rows = re.findall(r"^\| `(\w+)` \|([^|]+)\|([^|]+)\|$", section, re.MULTILINE)
-        listed |= {name: base for name, cause, cure in rows if cause.strip() and cure.strip()}
+        listed |= {name: family for name, cause, cure in rows if cause.strip() and cure.strip()}
 
     classes = [getattr(errors, name) for name in errors.__all__]
-    expected = {}
+    expected: dict[str, str] = {}
     for base in RelstateError.__subclasses__():
         members = [cls for cls in classes if issubclass(cls, base) and cls is not base] or [base]
         expected |= {member.__name__: base.__name__ for member in members}

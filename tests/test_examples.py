@@ -44,7 +44,14 @@ def test_the_demo_survives_a_kill_and_can_be_repeated(tmp_path: Path) -> None:
 @pytest.mark.timeout(600)  # a cluster of its own
 def test_the_demo_runs_on_a_cluster_with_an_object_server() -> None:
     """Tasks read by caches of the workers' own, and everything is equal in the end."""
-    command = [sys.executable, EXAMPLES / "flights_cluster.py", "--since", SINCE, "--days", "3"]
+    command = [
+        sys.executable,
+        str(EXAMPLES / "flights_cluster.py"),
+        "--since",
+        SINCE,
+        "--days",
+        "3",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=560)
 
     assert done.returncode == 0, done.stdout + done.stderr
@@ -70,7 +77,7 @@ def test_a_folder_that_is_no_store_is_refused(tmp_path: Path) -> None:
 @pytest.mark.timeout(300)  # a Spark of its own
 def test_the_leaderboard_follows_its_clients() -> None:
     """The view has the scores that Redis clients set, and loses the member that they remove."""
-    command = [sys.executable, EXAMPLES / "leaderboard.py"]
+    command = [sys.executable, str(EXAMPLES / "leaderboard.py")]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
     assert output.splitlines() == ["Ann (AT) 30  Bob (DE) 20", "Bob (DE) 35  Eve (FR) 32"]

@@ -408,15 +408,17 @@ def chosen_environments(source: Source) -> Iterator[Finding]:
     allowed: set[ast.AST] = set()
     if source.path in LOCAL_FILES:
         return
-    for node in tree.body if source.path == CHOICE_FILE else ():
-        is_choice = isinstance(node, ast.FunctionDef) and node.name == "environment_of"
-        if is_choice or isinstance(node, ast.ImportFrom):
-            allowed |= set(ast.walk(node))
+    for statement in tree.body if source.path == CHOICE_FILE else ():
+        is_choice = isinstance(statement, ast.FunctionDef) and statement.name == "environment_of"
+        if is_choice or isinstance(statement, ast.ImportFrom):
+            allowed |= set(ast.walk(statement))
     for node in ast.walk(tree):
         names = [getattr(node, "id", None), getattr(node, "attr", None)]
         if isinstance(node, ast.ImportFrom):
             names = [alias.name for alias in node.names]
-        if "LocalEnvironment" in names and node not in allowed:
+        if not isinstance(node, ast.stmt | ast.expr) or node in allowed:
+            continue
+        if "LocalEnvironment" in names:
             yield "names LocalEnvironment instead of calling environment_of", node.lineno
 
 

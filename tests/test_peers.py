@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -125,7 +125,7 @@ def test_changes_by_other_means_are_made_but_not_measured(
 ) -> None:
     """The peer still has the rows of the others afterwards."""
     log: list[tuple[str, str]] = []
-    silent: ClassVar = {"a": {"merge": "it has no MERGE"}}
+    silent = {"a": {"merge": "it has no MERGE"}}
 
     results = run_program(peers, tmp_path, {"a": FakePeer(log, "a")}, silent)
 

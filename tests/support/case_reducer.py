@@ -222,7 +222,7 @@ def _simpler_queries(sql: str) -> Iterator[str]:
         yield from _simpler_at(copy, node)
 
 
-def _simpler_at(tree: exp.Expression, node: exp.Expression) -> Iterator[str]:
+def _simpler_at(tree: exp.Expr, node: exp.Expr) -> Iterator[str]:
     def text() -> str:
         return tree.sql(dialect="spark")
 
@@ -287,7 +287,7 @@ def _simpler_at(tree: exp.Expression, node: exp.Expression) -> Iterator[str]:
         node.set("kind", kind)
 
 
-def _replaced(tree: exp.Expression, node: exp.Expression, value: exp.Expression) -> Iterator[str]:
+def _replaced(tree: exp.Expr, node: exp.Expr, value: exp.Expr) -> Iterator[str]:
     if node is tree:
         yield value.sql(dialect="spark")
         return

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import pyarrow as pa
 
@@ -58,16 +59,14 @@ def run_case(spark: SparkSession, case: Case) -> Outcome:
 
 @contextmanager
 def _limits(case: Case) -> Iterator[None]:
-    before = runner.PART_ROWS, frame.MANY_ROWS
-    part_rows, many_rows = case.part_rows or before[0], case.many_rows or before[1]
-    runner.PART_ROWS = backfill.PART_ROWS = part_rows
-    frame.MANY_ROWS = many_rows
-    try:
-        with local_rows(case.local_rows):
-            yield
-    finally:
-        runner.PART_ROWS = backfill.PART_ROWS = before[0]
-        frame.MANY_ROWS = before[1]
+    part_rows = case.part_rows or runner.PART_ROWS
+    with (
+        patch.object(runner, "PART_ROWS", part_rows),
+        patch.object(backfill, "PART_ROWS", part_rows),
+        patch.object(frame, "MANY_ROWS", case.many_rows or frame.MANY_ROWS),
+        local_rows(case.local_rows),
+    ):
+        yield
 
 
 @contextmanager
@@ -81,11 +80,8 @@ def _failing_tasks() -> Iterator[None]:
             if self.view_id % 4 >= 2:
                 raise RuntimeError("an accident")
 
-    frame.FragmentTask = FailingTask  # type: ignore[misc]
-    try:
+    with patch.object(frame, "FragmentTask", FailingTask):
         yield
-    finally:
-        frame.FragmentTask = FragmentTask  # type: ignore[misc]
 
 
 class _Run:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -223,7 +224,7 @@ def check_views(store: Store, model: Model) -> None:
     for key, (group, value) in model.items():
         groups.setdefault(group, []).append(value)
         tops[group] = min((value, key), tops.get(group, (value, key)))
-    expected = {
+    expected: dict[str, set[tuple[Any, ...]]] = {
         "sums": {(group, len(values), sum(values)) for group, values in groups.items()},
         "pairs": {
             (key, model[key + 1][1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import xxhash
 
-from relstate.storage.disk import Disk
+from relstate.storage.disk import Content, Disk
 from relstate.storage.environment import Clock, Environment, LocalEnvironment
 from relstate.storage.errors import RelstateError
 from relstate.storage.log.creation import create_store
@@ -41,9 +41,9 @@ class UnsyncedDisk(Disk):
         """``clock``: that of the file system, by default the system's own."""
         self._clock = clock
 
-    def write(self, path: str, data: bytes) -> int:
+    def write(self, path: str, parts: Iterable[Content]) -> int:
         """Create a file, at the clock's time."""
-        time = super().write(path, data)
+        time = super().write(path, parts)
         return time if self._clock is None else self._clock.now()
 
     def sync(self, path: str) -> None:

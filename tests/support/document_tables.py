@@ -46,7 +46,7 @@ def batch_of(store: Store, rows: list[dict[str, Any]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=names)
 
 
-def seen(store: Store, epoch: int | None = None) -> dict[int, dict[str, Any]]:
+def seen(store: Store, epoch: int | None = None) -> dict[Any, dict[str, Any]]:
     """Return the rows by their keys; maps are pairs in order."""
     table = (store if epoch is None else store.at(epoch)).table("t")
     return {row["k"]: without_key(table.schema, row) for row in table.to_arrow().to_pylist()}

@@ -81,9 +81,9 @@ class Node:
         if self.value is NULL and not alive:
             return None
         match data_type:
-            case t.Struct(fields):
+            case t.Struct(parts):
                 return {
-                    part.name: alive.get(part.name, Node()).seen(part.type, time) for part in fields
+                    part.name: alive.get(part.name, Node()).seen(part.type, time) for part in parts
                 }
             case t.Map(_, item, _):
                 return [(key, alive[key].seen(item, time)) for key in sorted(alive)]
@@ -124,10 +124,10 @@ def node_of(data_type: t.DataType, value: Any, expiry: int) -> Node:
         return Node(value, expiry)
     below: dict[Any, Node] = {}
     match data_type:
-        case t.Struct(fields):
+        case t.Struct(parts):
             below = {
                 part.name: node_of(part.type, value[part.name], expiry)
-                for part in fields
+                for part in parts
                 if value.get(part.name) is not None
             }
         case t.Map(_, item, _):

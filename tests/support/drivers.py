@@ -96,7 +96,7 @@ def _begin(
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder if remote is None else SparkSession.builder.remote(remote)
-    _session.append(builder.config(map=settings).getOrCreate())
+    _session.append(builder.config(map={**settings}).getOrCreate())
 
 
 def _call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

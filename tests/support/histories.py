@@ -86,7 +86,7 @@ def _entries(draw: st.DrawFn, state: StoreState) -> Entry:
         data_change=draw(st.booleans()),
         added=tuple(draw(_records(state, remaining))) if remaining else (),
         removed=tuple(draw(st.lists(st.sampled_from(names), unique=True, max_size=2)))
-        if names and draw(st.booleans())
+        if bool(names) and draw(st.booleans())
         else (),
         created_tables=(definition(state, name),) if created else (),
         created_views=(view_definition(state.next_table_id, *draw(some)),)

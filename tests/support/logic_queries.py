@@ -234,7 +234,7 @@ def logic_case(seed: int, count: int) -> Case:
 def _rows(table: TableSpec, random: Random) -> list[tuple[object, Row]]:
     """Return rows, each with its key or its number."""
     count = 10 if table.key else 8
-    rows = []
+    rows: list[tuple[object, Row]] = []
     for number in range(count):
         values = [random.choice([None, *range(12), *range(90, 99)]) for _ in table.columns]
         if table.key:

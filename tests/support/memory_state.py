@@ -249,7 +249,9 @@ class UnitState:
 
     def owns(self, rows: pa.RecordBatch) -> NDArray[np.bool_]:
         """Return which rows belong to the unit."""
-        return owners(rows.select(list(self._state.spec.distribution)), self._units) == self._unit
+        units = owners(rows.select(list(self._state.spec.distribution)), self._units)
+        is_own: NDArray[np.bool_] = units == self._unit
+        return is_own
 
     def range_scan(
         self,

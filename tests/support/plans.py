@@ -25,7 +25,7 @@ from relstate.storage import types
 from relstate.storage.schema.ddl import parse_columns
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 quoted = types.quoted
 
@@ -194,7 +194,7 @@ def _nearest(node: AsofJoin, left: DataFrame, right: DataFrame) -> DataFrame:
     return first.selectExpr(*map(quoted, node.names))
 
 
-def _session(tables: Mapping[str, DataFrame]) -> Any:
+def _session(tables: Mapping[str, DataFrame]) -> SparkSession:
     return next(iter(tables.values())).sparkSession
 
 

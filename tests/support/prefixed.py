@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from relstate.storage import Kind, Proposal, Store, TableSchema, types
+from relstate.storage import Kind, Proposal, SegmentRecord, Store, TableSchema, types
 from relstate.storage.log.proposal import NewTable
 from relstate.storage.schema.ddl import parse_columns
 from relstate.storage.segment import segment as segment_module
@@ -73,7 +73,7 @@ class Prefixed:
 
     def change(self, store: Store, rows: Rows, draw: random.Random) -> None:
         """Commit random changes as one epoch, in several segments of which the last wins."""
-        segments = []
+        segments: list[SegmentRecord] = []
         for _ in range(draw.choice([1, 1, 2, 3])):
             keys = {self.key(draw) for _ in range(draw.choice([1, 20, 150]))}
             deleted = {key for key in [*rows, *keys] if draw.random() < 0.3}

@@ -59,7 +59,9 @@ def _random_step(random: Random, changes: ChangeMaker) -> Step:
 
 def _random_accident(random: Random) -> Accident:
     """Return what ends a driver at any touch of its disk, near its commit, or by its tasks."""
-    return random.choice([FAILING_TASKS, random.choice(_COMMIT), random.randint(1, 60)])
+    accidents: list[Accident]
+    accidents = [FAILING_TASKS, random.choice(_COMMIT), random.randint(1, 60)]
+    return random.choice(accidents)
 
 
 def _random_views(random: Random, maker: QueryMaker, count: int) -> list[View]:

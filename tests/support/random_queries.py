@@ -91,14 +91,14 @@ class QueryMaker(SubqueryMaker):
         argument = (
             self._random.choice(arrays) if arrays else f"array({self._random.choice(numbers)}, 2)"
         )
-        names: tuple[str, ...] = (name,)
+        own_columns: tuple[str, ...] = (name,)
         if form == "posexplode":
-            call, names = f"posexplode({argument}) AS ({name}, {second})", (name, second)
+            call, own_columns = f"posexplode({argument}) AS ({name}, {second})", (name, second)
         else:
             call = f"{'explode' if form == 'stack' else form}({argument}) AS {name}"
         return Query(
             f"SELECT {outputs}, {call} FROM {source.sql}{where}",
-            (*columns, *((name, "i") for name in names)),
+            (*columns, *((name, "i") for name in own_columns)),
         )
 
     def _top(self, source: From, where: str, depth: int) -> Query:

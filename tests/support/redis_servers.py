@@ -136,11 +136,11 @@ def before_next_commit(server: Served, act: Callable[[], object]) -> None:
     commit = tables.commit
 
     def interrupted(batch: Any) -> None:
-        tables.commit = commit  # type: ignore[method-assign]
+        tables.commit = commit
         act()
         commit(batch)
 
-    tables.commit = interrupted  # type: ignore[method-assign]
+    tables.commit = interrupted
 
 
 def rows(store: Store, number: int = 0) -> list[dict[str, Any]]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from .stores import upsert
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql.types import StructType
 
     from relstate.connector.sql import Database
     from relstate.storage import Store
@@ -27,11 +28,16 @@ INTERPRETED = {
 }
 
 
-@contextmanager
-def interpreted(spark: SparkSession) -> Iterator[None]:
+def interpreted(spark: SparkSession) -> AbstractContextManager[None]:
     """Let a session interpret the queries of a block instead of compiling them."""
-    before = {name: spark.conf.get(name, None) for name in INTERPRETED}
-    for name, value in INTERPRETED.items():
+    return configured(spark, INTERPRETED)
+
+
+@contextmanager
+def configured(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Let a session have some settings in a block."""
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
         spark.conf.set(name, value)
     try:
         yield
@@ -68,6 +74,27 @@ def load(spark: SparkSession, store: Store, table: str, **options: Any) -> DataF
     """Return a table as a DataFrame."""
     reader = spark.read.format("relstate").option("table", table).options(**options)
     return reader.load(store.path)
+
+
+def only_row(frame: DataFrame) -> Row:
+    """Return the row of a DataFrame that has one."""
+    (row,) = frame.collect()
+    return row
+
+
+def properties_of(db: Database, table: str) -> dict[str, str]:
+    """Return the properties of a table or view as SQL shows them."""
+    rows = db.sql(f"SHOW TBLPROPERTIES {table}").collect()
+    return {row.key: row.value for row in rows}
+
+
+def schema_of(columns: str) -> StructType:
+    """Return the schema of some columns, which are given as DDL. A session must be active."""
+    from pyspark.sql.types import StructType
+
+    schema = StructType.fromDDL(columns)
+    assert isinstance(schema, StructType)
+    return schema
 
 
 def customers(rows: DataFrame) -> dict[int, str]:

@@ -8,7 +8,16 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from relstate.storage import Kind, Proposal, SegmentRecord, Store, environment_of, location_of
+from relstate.storage import (
+    Kind,
+    Proposal,
+    Row,
+    SegmentRecord,
+    Store,
+    Table,
+    environment_of,
+    location_of,
+)
 from relstate.storage.environment import Environment, LocalEnvironment
 
 from .commits import UnsyncedDisk
@@ -71,6 +80,13 @@ def rows_of(batches: Iterable[pa.RecordBatch] | pa.Table | pa.RecordBatch) -> Ro
     elif isinstance(batches, pa.Table):
         batches = batches.to_batches()
     return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+
+
+def stored_row(table: Table, *key: Any) -> Row:
+    """Return the row with a key, which must be there."""
+    row = table.get(*key)
+    assert row is not None, f"no row has the key {key}"
+    return row
 
 
 def contents(store: Store, table: str, epoch: int | None = None) -> Rows:

@@ -114,7 +114,7 @@ def kill(*processes: int) -> None:
 
 def main(store: str, source: str, folder: str) -> None:
     """Write all files that are there through the sink, then through foreachBatch."""
-    settings = {
+    settings: dict[str, bool | float | int | str | None] = {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
@@ -135,7 +135,7 @@ def main(store: str, source: str, folder: str) -> None:
     def unlucky_write(batch: DataFrame, number: int) -> None:
         gateway = spark.sparkContext._gateway
         assert gateway is not None
-        jvm = gateway.proc.pid  # type: ignore[attr-defined]
+        jvm = gateway.proc.pid
         if happens(accidents / f"foreach-before-{number}"):
             kill(jvm)
         write(batch, number)

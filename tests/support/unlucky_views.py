@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from random import Random
+from unittest.mock import patch
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -88,7 +89,7 @@ class Writer:
 
 def session() -> SparkSession:
     """Return a session whose tasks are tried three times."""
-    settings = {
+    settings: dict[str, bool | float | int | str | None] = {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
@@ -102,8 +103,8 @@ def session() -> SparkSession:
 
 def main(path: str, life: int, is_last: bool) -> None:
     """Live until killed, or to the end."""
-    frame.FragmentTask = UnluckyTask  # type: ignore[misc]
-    backfill.PART_ROWS = ROWS // 8
+    patch.object(frame, "FragmentTask", UnluckyTask).start()
+    patch.object(backfill, "PART_ROWS", ROWS // 8).start()
     if life % 2 == 0:
         local_run.LOCAL_ROWS = -1
     db = relstate.connect(session(), path)

@@ -105,8 +105,9 @@ def test_there_is_one_nan_and_one_zero() -> None:
     floats = np.array([0x7FC00000, 0x7F800001, 0xFFC00ABC], np.uint32)
 
     for values in (doubles.view(np.float64), floats.view(np.float32)):
+        zeros = np.array([0.0, -0.0], values.dtype)
         assert len(set(xxhash64([pa.array(values)]).tolist())) == 1
-        assert len(set(xxhash64([pa.array(values.dtype.type([0.0, -0.0]))]).tolist())) == 1
+        assert len(set(xxhash64([pa.array(zeros)]).tolist())) == 1
 
 
 def test_the_buffers_under_a_null_are_not_seen() -> None:

@@ -76,4 +76,5 @@ def _hash(rows: list[bytes], seeds: list[int]) -> list[int]:
     lengths = np.array([len(row) for row in rows], np.int64)
     data = np.frombuffer(b"".join(rows), np.uint8)
     starts = np.cumsum(lengths) - lengths
-    return hash_bytes(data, starts, lengths, np.array(seeds, np.uint64)).tolist()
+    hashes: list[int] = hash_bytes(data, starts, lengths, np.array(seeds, np.uint64)).tolist()
+    return hashes

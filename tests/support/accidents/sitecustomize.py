@@ -15,8 +15,8 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import Any
 
+from relstate.storage import SegmentRecord
 from relstate.storage.segment.writer import SegmentWriter
 from support.processes import parent_of
 
@@ -25,9 +25,9 @@ _SLOW_SECONDS = 600.0
 _finish = SegmentWriter.finish
 
 
-def _unlucky_finish(writer: SegmentWriter) -> Any:
+def _unlucky_finish(self: SegmentWriter) -> tuple[SegmentRecord, ...]:
     _come("before")
-    segments = _finish(writer)
+    segments = _finish(self)
     _come("after")
     return segments
 
