@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TypeAlias
@@ -178,13 +179,25 @@ class ParsedQuery:
 
         UnsupportedStatementError if the text is not a query, or cannot be read.
         """
-        tokens = _tokens_of_query(text)
+        try:
+            return cls._parse(text, _tokens_of_query)
+        except errors.UnsupportedStatementError:
+            # Where a session reads no ``|`` as ``|>``, it may be a bitwise or of such a column.
+            if any(token.token_type is TokenType.PIPE for token in tokens_of(text)):
+                with suppress(errors.UnsupportedStatementError):
+                    return cls._parse(text, tokens_of)
+            raise
+
+    @classmethod
+    def _parse(cls, text: str, tokens_in: Callable[[str], Sequence[Token]]) -> ParsedQuery:
+        """Return a query; ``tokens_in``: returns its tokens."""
+        tokens = tokens_in(text)
         versions = _with_versions(text, tokens)
         if versions != text:
-            text, tokens = versions, _tokens_of_query(versions)
+            text, tokens = versions, tokens_in(versions)
         selects = _with_selects(text, tokens)
         if selects != text:
-            text, tokens = selects, _tokens_of_query(selects)
+            text, tokens = selects, tokens_in(selects)
         try:
             tree = syntax.parse_tokens(without_pipes(tokens), text)
         except SqlglotError as error:
@@ -195,7 +208,7 @@ class ParsedQuery:
             ) from None
         if not isinstance(tree, exp.Query | exp.Values):
             raise errors.UnsupportedStatementError(f"{excerpt(text)} is not a query")
-        return cls(text, tokens, tree)
+        return cls(text, tuple(tokens), tree)
 
     def without_hints(self) -> ParsedQuery:
         """Return the query without its hints, which change how Spark runs it and not its rows."""

@@ -58,13 +58,18 @@ _SELECTS = {
     "FROM (SELECT *, 1 AS c FROM t) AS t LEFT JOIN u USING (a)) AS v",
     "SELECT a | b | `select` | t.limit, a || limit FROM t": "SELECT a | b | `select` | t.limit, "
     "a || limit FROM t",
+    "SELECT a | set AS b, (a | extend) + (a | window) AS c FROM t WHERE b | bin > 1": "SELECT a | "
+    "set AS b, (a | extend) + (a | window) AS c FROM t WHERE b | bin > 1",
     "VALUES (1), (2) AS v(a) |> WHERE a > 1": "SELECT * FROM VALUES (1), (2) AS v(a) WHERE a > 1",
 }
 
 
 @pytest.mark.parametrize("query", list(_SELECTS))
 def test_each_operator_is_a_clause_of_a_select(query: str) -> None:
-    """A clause that may come next is one of the same SELECT; a table keeps its alias."""
+    """A clause that may come next is one of the same SELECT; a table keeps its alias.
+
+    A sign is a bitwise or where nothing else gives a query.
+    """
     assert text_of(ParsedQuery.parse(query).tree) == _SELECTS[query]
 
 
