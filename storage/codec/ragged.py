@@ -358,6 +358,20 @@ def prefix_words(array: Bytes, count: int) -> list[NDArray[np.uint64]]:
     return words
 
 
+def words_at(array: Bytes, start: int) -> NDArray[np.uint64]:
+    """Return eight bytes of every row from ``start`` on as a number, zeros beyond the row's end."""
+    data, offsets = parts_of(array)
+    lengths = np.diff(offsets)
+    width = common_length(lengths)
+    if width is None or width < _WORD:
+        return prefix_words(pc.binary_slice(array, start, start + _WORD), 1)[0]
+    # The word begins early enough to end with the row; what is before ``start`` is shifted out.
+    begin = min(start, width - _WORD)
+    words = load(data, offsets[:-1] + begin, ">u8").astype(np.uint64)
+    shift = 8 * (start - begin)
+    return words << np.uint64(shift) if shift < 64 else np.zeros_like(words)
+
+
 def _order_by(words: Sequence[NDArray[np.uint64]]) -> Positions:
     """Return the stable order of rows, at least one, by several words, the most significant first.
 

@@ -64,41 +64,19 @@ class Block:
     def joined(cls, blocks: Sequence[Block]) -> Block:
         """Return the entries of some blocks, at least one, one block after another.
 
-        Their bytes are copied only if the blocks have different buffers.
+        Keys, or values, are copied only if the blocks have them in different buffers.
         """
         if len(blocks) == 1:
             return blocks[0]
-        # A copy for each buffer costs less than one for each block.
-        runs = [cls._concatenated([*run]) for _, run in groupby(blocks, _buffers)]
-        if len(runs) == 1:
-            return runs[0]
-        return cls.over(
-            pa.concat_arrays([run.key_bytes() for run in runs]),
-            pa.concat_arrays([run.value_bytes() for run in runs]),
-        )
-
-    @classmethod
-    def _concatenated(cls, blocks: Sequence[Block]) -> Block:
-        """Return the entries of blocks that share their buffers, one block after another."""
-        first = blocks[0]
-        if len(blocks) == 1:
-            return first
         joined = cls(
-            first.keys,
-            np.concatenate([block.key_starts for block in blocks]),
-            np.concatenate([block.key_lengths for block in blocks]),
-            first.values,
-            np.concatenate([block.value_starts for block in blocks]),
-            np.concatenate([block.value_lengths for block in blocks]),
+            *_joined([(block.keys, block.key_starts, block.key_lengths) for block in blocks]),
+            *_joined([(block.values, block.value_starts, block.value_lengths) for block in blocks]),
         )
-        key_numbers = [
+        first_bytes = [
             known_bytes for block in blocks if (known_bytes := block.known_first_bytes) is not None
         ]
-        return (
-            joined.knowing(np.concatenate(key_numbers))
-            if len(key_numbers) == len(blocks)
-            else joined
-        )
+        are_known = len(first_bytes) == len(blocks)
+        return joined.knowing(np.concatenate(first_bytes)) if are_known else joined
 
     def __len__(self) -> int:
         return len(self.key_starts)
@@ -138,16 +116,11 @@ class Block:
 
     def followed_by(self, later: Block) -> Block:
         """Return these entries followed by others; bytes are copied if the buffers differ."""
-        return Block(
-            *_joined(
-                (self.keys, self.key_starts, self.key_lengths),
-                (later.keys, later.key_starts, later.key_lengths),
-            ),
-            *_joined(
-                (self.values, self.value_starts, self.value_lengths),
-                (later.values, later.value_starts, later.value_lengths),
-            ),
-        )
+        return Block.joined([self, later])
+
+    def with_keys(self, keys: Buffer, starts: Positions, lengths: Positions) -> Block:
+        """Return these entries with the same keys in another buffer."""
+        return Block(keys, starts, lengths, self.values, self.value_starts, self.value_lengths)
 
     def slice(self, start: int, stop: int) -> Block:
         """Return the entries from ``start`` up to, not including, ``stop``, without a copy."""
@@ -254,10 +227,19 @@ def _buffers(block: Block) -> tuple[int, int]:
 _Runs = tuple[Buffer, Positions, Positions]
 
 
-def _joined(first: _Runs, second: _Runs) -> _Runs:
-    """Return runs of bytes, (buffer, starts, lengths), followed by others."""
-    if first[0] is not second[0]:
-        data, offsets = parts_of(pa.concat_arrays([gather(*first), gather(*second)]))
-        return data, offsets[:-1], np.diff(offsets)
-    starts, lengths = (np.concatenate(pair) for pair in zip(first[1:], second[1:], strict=True))
-    return first[0], starts, lengths
+def _joined(runs: Sequence[_Runs]) -> _Runs:
+    """Return runs of bytes, each (buffer, starts, lengths), one after another."""
+    # A copy for each buffer costs less than one for each of the runs.
+    groups = [_concatenated([*group]) for _, group in groupby(runs, lambda run: id(run[0]))]
+    if len(groups) == 1:
+        return groups[0]
+    data, offsets = parts_of(pa.concat_arrays([gather(*group) for group in groups]))
+    return data, offsets[:-1], np.diff(offsets)
+
+
+def _concatenated(runs: Sequence[_Runs]) -> _Runs:
+    """Return runs of one buffer, one after another, without a copy of their bytes."""
+    if len(runs) == 1:
+        return runs[0]
+    buffers, starts, lengths = zip(*runs, strict=True)
+    return buffers[0], np.concatenate(starts), np.concatenate(lengths)

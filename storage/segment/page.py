@@ -21,7 +21,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ..codec.ragged import Buffer, Positions, expand, gather, lengths_of, load, padded
+from ..codec.ragged import Buffer, Positions, expand, gather, lengths_of, load, load_matrix, padded
 from .block import Block
 
 # LMDB's own numbers, in every file that it has written.
@@ -179,6 +179,22 @@ class Pages:
     def key_lengths(self, nodes: Positions) -> Positions:
         """Return the lengths of the keys of some nodes."""
         return load(self._buffer, nodes + 6, "<u2").astype(np.int64)
+
+    def all_nodes(self, leaves: int) -> Iterator[Positions]:
+        """Yield the nodes of all entries, in key order, those of ``leaves`` leaf pages at once."""
+        for first in range(0, len(self._leaves), leaves):
+            yield self._leaf_nodes(self._leaves[first : first + leaves])
+
+    def _leaf_nodes(self, pages: Positions) -> Positions:
+        """Return what `_nodes` does of leaf pages that have about equally many, in less time."""
+        starts, counts = self._headers(pages, LEAF_PAGE)
+        most = int(counts.max())
+        if not 0 < most <= (self._page_size - PAGE_HEADER) // 2:
+            raise ValueError("a page has no entries, or more than it has room for")
+        # The pointers of a page are one after another: as many are copied as the fullest page has.
+        pointers = load_matrix(self._buffer, starts + PAGE_HEADER, 2 * most).view("<u2")
+        nodes: Positions = (pointers + starts[:, None])[np.arange(most) < counts[:, None]]
+        return nodes
 
     def entries(self, nodes: Positions) -> Block:
         """Return the entries of some nodes of leaf pages, in that order."""

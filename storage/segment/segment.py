@@ -200,6 +200,17 @@ class SegmentFile:
             pairs = cast("list[tuple[bytes, bytes]]", cursor.getmulti(keys))
         return pairs
 
+    def has_index_for(self, count: int) -> bool:
+        """Return whether `find_keys` has an index for ``count`` keys, which is made if it pays.
+
+        CorruptionError, naming the file, if a page is damaged.
+        """
+        pages = self._paged()
+        if pages is None:
+            return False
+        with self._reporting_damage():
+            return self._lookup_index.for_lookups(pages, count) is not None
+
     def find_keys(self, keys: Bytes, rows: Positions) -> tuple[Positions, Block]:
         """Return (indices, entries) of those of the keys at ``rows`` that exist.
 
@@ -214,8 +225,8 @@ class SegmentFile:
             indices = pc.index_in(entries.key_bytes(), value_set=some_keys)
             return np.asarray(indices).astype(np.int64), entries
         with self._reporting_damage():
-            index = self._lookup_index.for_lookups(pages, keys, rows)
-            if index is None:
+            index = self._lookup_index.index
+            if index is None or not index.has_width_of(keys, rows):
                 return find_keys(pages, keys.take(pa.array(rows)))
             matches, nodes = index.find(keys, rows)
             return matches, pages.entries(nodes)

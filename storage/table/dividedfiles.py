@@ -26,6 +26,7 @@ from ..segment.search import KeyRanges
 from ..segment.segment import SegmentFile
 from .coldfiles import ColdFile
 from .encoding import Encoding
+from .keysearch import SearchedFile
 from .rangetest import RangeTest
 from .run import Run, Span
 from .scan import Bounds
@@ -93,12 +94,12 @@ class DividedFiles(TableFiles):
             ]
             yield [group for group in within if len(group)]
 
-    def of_keys(self, full_keys: Bytes) -> tuple[tuple[SegmentFile, Span], ...]:
+    def of_keys(self, full_keys: Bytes) -> tuple[SearchedFile, ...]:
         """Return the files that may hold some keys; see `TableFiles.of_keys`."""
         if not len(full_keys):
             return ()
         test = RangeTest.of_keys(full_keys, self._encoding.prefix, self.segments.shards)
-        return self._with_spans(*self._chosen(test))
+        return self._searched(*self._chosen(test))
 
     def of_ranges(self, ranges: KeyRanges) -> tuple[tuple[SegmentFile, Span], ...]:
         """Return the files that may hold keys in some ranges; see `TableFiles.of_ranges`."""

@@ -13,13 +13,18 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from operator import itemgetter
 
+import numpy as np
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from ..codec.ragged import Bytes
+from ..codec.ragged import Bytes, words_at
 from ..log.segment_record import KEY_BOUND_BYTES, TableStatistics
 from .scan import Bounds
+
+_WORD = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,50 @@ class KeySpan:
     def overlaps(self, other: KeySpan) -> bool:
         """Return whether a key may be in both spans."""
         return self.least <= other.greatest and other.least <= self.greatest
+
+
+@dataclass(frozen=True, slots=True)
+class KeyWords:
+    """Eight bytes of many primary keys as numbers, to see which keys are within a span.
+
+    The bytes are those after ``common``, with which all bounds of the spans begin. ``numbers``:
+    uint64, of each key; zeros after its end.
+    """
+
+    common: bytes
+    numbers: NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, full_keys: Bytes, prefix_bytes: int, spans: Sequence[KeySpan]) -> KeyWords:
+        """Return the words of some full keys, for the spans of some files.
+
+        ``prefix_bytes``: what precedes the primary key in a full key.
+        """
+        bounds = [bound for span in spans for bound in (span.least, span.greatest)]
+        common = _common_start(min(bounds), max(bounds)) if bounds else b""
+        return cls(common, words_at(full_keys, prefix_bytes + len(common)))
+
+    def are_within(self, span: KeySpan, rows: slice) -> NDArray[np.bool_] | None:
+        """Return which keys of some rows may be within one of the spans; None: all of them.
+
+        Of keys that do not begin with ``common``, which are in no span, it may say anything.
+        """
+        numbers = self.numbers[rows]
+        low = self._number_of(span.least, b"\0")
+        # What follows the cut of the greatest key may be anything.
+        high = self._number_of(span.greatest, b"\xff")
+        if not len(numbers) or (low <= numbers.min() and numbers.max() <= high):
+            return None
+        return (numbers >= low) & (numbers <= high)
+
+    def _number_of(self, bound: bytes, filler: bytes) -> np.uint64:
+        start = len(self.common)
+        return np.uint64(int.from_bytes(bound[start : start + _WORD].ljust(_WORD, filler), "big"))
+
+
+def _common_start(first: bytes, second: bytes) -> bytes:
+    pairs = zip(first, second, strict=False)
+    return bytes(byte for byte, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 @dataclass(frozen=True, slots=True)

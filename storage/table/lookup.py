@@ -91,10 +91,10 @@ class Lookup:
             values = [(key, self.value(key)) for key in full_keys.to_pylist()]
             return [Block.of_pairs([(key, value) for key, value in values if value is not None])]
         distinct_keys = full_keys.take(pa.array(first_of_equal(full_keys)))
-        files = self._files.of_keys(distinct_keys)
+        files, prefix_bytes = self._files.of_keys(distinct_keys), self._encoding.prefix.size
         if self._encoding.fold is None:
-            return newest_entries(files, distinct_keys)[1]
-        blocks = all_entries(files, distinct_keys) or [Block.of_pairs([])]
+            return newest_entries(files, distinct_keys, prefix_bytes)[1]
+        blocks = all_entries(files, distinct_keys, prefix_bytes) or [Block.of_pairs([])]
         return [Resolver(keep_all, self._encoding.fold).resolve(blocks)]
 
     def _are_few_of_cold_files(self, full_keys: Bytes) -> bool:
@@ -112,7 +112,8 @@ class Lookup:
             return rows_of(full_keys, entries), [entries]
         firsts, numbers = distinct_rows(full_keys)
         distinct_keys = full_keys.take(pa.array(firsts))
-        indices, blocks = newest_entries(self._files.of_keys(distinct_keys), distinct_keys)
+        files = self._files.of_keys(distinct_keys)
+        indices, blocks = newest_entries(files, distinct_keys, self._encoding.prefix.size)
         rows = np.full(len(firsts), -1, np.int64)
         rows[indices] = np.arange(len(indices))
         return rows[numbers], blocks

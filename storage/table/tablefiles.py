@@ -30,6 +30,7 @@ from ..segment.search import KeyRanges
 from ..segment.segment import SegmentFile
 from .coldfiles import ColdFile, cold_files
 from .encoding import Encoding
+from .keysearch import SearchedFile
 from .keyspan import KeySpan
 from .rangetest import RangeTest
 from .run import Run, Span, reading_order, sorted_runs, span_of
@@ -161,15 +162,15 @@ class TableFiles:
         """Yield ranges of vnodes as parts, one after another: of each all runs are open at once."""
         yield groups
 
-    def of_keys(self, full_keys: Bytes) -> tuple[tuple[SegmentFile, Span], ...]:
-        """Return what `with_spans` does of the files that may hold some keys; others stay closed.
+    def of_keys(self, full_keys: Bytes) -> tuple[SearchedFile, ...]:
+        """Return the files that may hold some keys, the newest first; others stay closed.
 
         None is needed for no keys.
         """
         if not len(full_keys):
             return ()
         span = KeySpan.of_keys(full_keys, self._encoding.prefix.size)
-        return self._with_spans(*self._opened_if(map(span.overlaps, self._key_spans)))
+        return self._searched(*self._opened_if(map(span.overlaps, self._key_spans)))
 
     @cached_property
     def _key_spans(self) -> list[KeySpan]:
@@ -193,6 +194,15 @@ class TableFiles:
         The newest file comes first; the span is that of the table's keys in it.
         """
         return self._with_spans(self.segments, self.opened)
+
+    def _searched(
+        self, segments: Sequence[SequencedSegment], files: Sequence[SegmentFile]
+    ) -> tuple[SearchedFile, ...]:
+        statistics = (segment.statistics_of(self._table_id) for segment in segments)
+        return tuple(
+            SearchedFile(file, (table.first_key, table.last_key), KeySpan.around([table]))
+            for file, table in zip(files, statistics, strict=True)
+        )
 
     def _with_spans(
         self, segments: Sequence[SequencedSegment], files: Sequence[SegmentFile]

@@ -66,6 +66,15 @@ def test_what_is_stored_is_loaded(numbers: list[int], first: int) -> None:
     assert (buffer[first + 2 :: 3] == 7).all()
 
 
+@given(_ROWS, st.integers(0, 50))
+def test_words_are_eight_bytes_from_a_place_on(rows: list[bytes], start: int) -> None:
+    """Big endian; zeros beyond the end of a row."""
+    words = ragged.words_at(bytes_array(rows), start)
+
+    expected = [row[start : start + 8].ljust(8, b"\0") for row in rows]
+    assert words.tolist() == [int.from_bytes(word, "big") for word in expected]
+
+
 @given(_ROWS)
 def test_first_of_equal_names_the_first_of_equal_rows(rows: list[bytes]) -> None:
     """Its index is returned, in the order of the rows' bytes."""

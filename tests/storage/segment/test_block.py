@@ -71,6 +71,32 @@ def test_blocks_follow_each_other_whatever_buffers_they_live_in(
     assert pairs_in(Block.of_pairs(first).followed_by(Block.of_pairs(second))) == pairs
     assert pairs_in(both.slice(0, cut).followed_by(shared)) == pairs
     assert both.slice(0, cut).followed_by(shared).values is both.values
+    copied = both.with_keys(other_keys.keys, both.key_starts, both.key_lengths)
+    assert pairs_in(copied.with_keys(both.keys, both.key_starts, both.key_lengths)) == pairs
+
+
+def test_joined_blocks_share_the_keys_that_their_blocks_share() -> None:
+    """Only values of several buffers are copied; first bytes that are known stay known."""
+    keys = pa.array([b"a", b"b", b"c"], pa.large_binary())
+    whole = Block.over(keys, pa.array([b"1x", b"2y", b"3z"], pa.large_binary()))
+    others = [Block.of_pairs([(b"", value)]) for value in (b"4", b"56")]
+    blocks = [
+        whole.slice(0, 1),
+        *(
+            other.with_keys(whole.keys, whole.key_starts[n:][:1], whole.key_lengths[n:][:1])
+            for n, other in enumerate(others, 1)
+        ),
+    ]
+
+    unknown = Block.joined(blocks)
+    first_bytes = [block.first_bytes for block in blocks]
+    known = Block.joined(blocks)
+
+    assert pairs_in(unknown) == pairs_in(known) == [(b"a", b"1x"), (b"b", b"4"), (b"c", b"56")]
+    assert known.keys is whole.keys
+    assert unknown.known_first_bytes is None
+    assert known.known_first_bytes is not None
+    assert known.known_first_bytes.tolist() == np.concatenate(first_bytes).tolist()
 
 
 def test_an_entry_may_be_anywhere() -> None:

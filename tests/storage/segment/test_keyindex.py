@@ -78,13 +78,11 @@ def test_other_files_have_no_index(
     memory = FilterMemory(1000)
     monkeypatch.setattr(keyindex, "filter_memory", memory)
     pages = _pages(tmp_path, keys)
-    rows = np.zeros(1000, np.int64)
-    asked = pa.array([b"\x01" * 12], pa.large_binary())
     lookup_index = LookupIndex()
 
-    assert lookup_index.for_lookups(pages, asked, rows) is None
+    assert lookup_index.for_lookups(pages, 1000) is None
     monkeypatch.setattr(keyindex, "KeyIndex", None)
-    assert lookup_index.for_lookups(pages, asked, rows) is None
+    assert lookup_index.for_lookups(pages, 1000) is None
     assert memory.reserve(1000)
 
 
@@ -101,18 +99,17 @@ def test_eight_bytes_of_a_key_may_differ(tmp_path: Path, width: int) -> None:
 
 
 def test_an_index_is_made_after_many_lookups(tmp_path: Path) -> None:
-    """Of a quarter as many keys as the file has; it is not for keys of another length."""
-    pages = _pages(tmp_path, [b"\x01%010d" % number for number in range(1000)])
+    """Of as large a part of the file's keys as pays; then it is there for few, too."""
+    pages = _pages(tmp_path, [b"\x01%010d" % number for number in range(3000)])
+    part = 3000 // keyindex._ENTRIES_PER_LOOKUP
     lookup_index = LookupIndex()
-    asked = pa.array([b"\x01%010d" % 7, b"\x01%09d" % 7], pa.large_binary())
-    first, both = np.zeros(100, np.int64), np.arange(2)
 
-    assert lookup_index.for_lookups(pages, asked, first) is None
-    assert lookup_index.for_lookups(pages, asked, first) is None
-    index = lookup_index.for_lookups(pages, asked, first)
+    assert lookup_index.for_lookups(pages, part // 2) is None
+    assert lookup_index.index is None
+    index = lookup_index.for_lookups(pages, part // 2 + 2)
     assert index is not None
-    assert lookup_index.for_lookups(pages, asked, first) is index
-    assert lookup_index.for_lookups(pages, asked, both) is None
+    assert lookup_index.for_lookups(pages, 1) is index
+    assert lookup_index.index is index
 
 
 def test_the_indexes_of_a_process_share_a_bounded_memory(
@@ -143,10 +140,12 @@ def test_a_file_finds_the_same_with_and_without_its_index(tmp_path: Path) -> Non
     asked = pa.array([b"\x01%010d" % (3 * number) for number in range(300)], pa.large_binary())
     rows = np.array([5, 0, 299, 166, 167, 4], np.int64)
     before = file.find_keys(asked, rows)
-    file.find_keys(asked, np.zeros(500, np.int64))
+    assert not file.has_index_for(1)
+    assert file.has_index_for(500)
     after = file.find_keys(asked, rows)
+    shorter = pa.array([b"\x01%09d" % 7], pa.large_binary())
 
-    assert file._lookup_index._index is not None
+    assert len(file.find_keys(shorter, np.arange(1))[0]) == 0
     assert before[0].tolist() == after[0].tolist() == [0, 1, 3, 5]
     values = [matches[1].value_bytes().to_pylist() for matches in (before, after)]
     assert values[0] == values[1] == [b"15", b"0", b"498", b"12"]
@@ -160,7 +159,7 @@ def test_keys_in_no_order_are_damage(tmp_path: Path) -> None:
     path = Path(environment.local_path(segment_path(record.name)))
     path.write_bytes(path.read_bytes().replace(keys[50], keys[7]))
     file = open_file(environment, record)
-    asked = pa.array(keys, pa.large_binary())
 
     with pytest.raises(CorruptionError, match=record.name):
-        file.find_keys(asked, np.arange(100))
+        file.has_index_for(100)
+    assert file.is_damaged

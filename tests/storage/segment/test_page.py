@@ -125,3 +125,28 @@ def test_a_truncated_file_is_an_error(contents: NDArray[np.uint8], size: int) ->
     """Page numbers are compared with the end of the file before they are followed."""
     with pytest.raises((ValueError, IndexError)):
         list(Pages(contents[:size]).blocks(None, None, 100))
+
+
+@pytest.mark.parametrize("leaves", [1, 7, 10_000])
+def test_all_nodes_are_those_of_the_blocks(contents: NDArray[np.uint8], leaves: int) -> None:
+    """In key order, whatever number of leaf pages is read at once."""
+    pages = Pages(contents)
+
+    nodes = np.concatenate(list(pages.all_nodes(leaves)))
+
+    assert pairs_of([pages.entries(nodes)]) == [_PAIRS]
+
+
+@pytest.mark.parametrize("lower", [16, 0, 0xFFFF])
+def test_a_page_of_an_impossible_number_of_entries_is_damage(
+    contents: NDArray[np.uint8], lower: int
+) -> None:
+    """All of its file's nodes are not read."""
+    damaged = contents.copy()
+    (first,) = Pages(damaged)._leaves[:1].tolist()
+    damaged[4096 * first + 12 : 4096 * first + 14] = np.frombuffer(
+        lower.to_bytes(2, "little"), np.uint8
+    )
+
+    with pytest.raises(ValueError, match="a page has no entries, or more than it has room for"):
+        list(Pages(damaged).all_nodes(1))

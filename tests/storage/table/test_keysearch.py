@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +12,8 @@ import pytest
 
 from relstate.storage.segment.segment import SegmentFile
 from relstate.storage.table import keysearch
-from relstate.storage.table.keysearch import all_entries, newest_entries
+from relstate.storage.table.keysearch import SearchedFile, all_entries, newest_entries
+from relstate.storage.table.keyspan import KeySpan
 from support.examples import examples
 from support.segments import (
     Pair,
@@ -24,6 +25,17 @@ from support.segments import (
 )
 
 _WITH_PAIRS = ("one by one", "filtered")
+_PREFIX_BYTES = len(full_key(b""))
+
+
+def _searched(file: SegmentFile, keys: Sequence[bytes]) -> SearchedFile:
+    """Return a file with some ascending keys as searches take it."""
+    primary_keys = [key[_PREFIX_BYTES:] for key in keys]
+    return SearchedFile(file, (keys[0], keys[-1]), KeySpan(min(primary_keys), max(primary_keys)))
+
+
+def _key_array(keys: Sequence[bytes]) -> pa.LargeBinaryArray:
+    return pa.array(keys, pa.large_binary())
 
 
 @pytest.fixture(params=["one by one", "filtered", "at once", "by cursor"])
@@ -49,7 +61,7 @@ def test_the_newest_or_all_entries_are_found(tmp_path: Path, way: str, seed: int
     """In files that overlap, time after time, so that filters are made and used."""
     draw = random.Random(seed)
     environment = folder_for_segments(tmp_path)
-    files: list[tuple[SegmentFile, tuple[bytes, bytes]]] = []
+    files: list[SearchedFile] = []
     contents: list[dict[bytes, bytes]] = []
     for number in range(4):
         pairs: list[Pair] = sorted(
@@ -57,7 +69,7 @@ def test_the_newest_or_all_entries_are_found(tmp_path: Path, way: str, seed: int
         )
         record = write_pairs(environment, pairs, f"{number:032x}-000000")
         file = open_file(environment, record, is_known=way != "by cursor")
-        files.append((file, (pairs[0][0], pairs[-1][0])))
+        files.append(_searched(file, [key for key, _ in pairs]))
         contents.append(dict(pairs))
 
     for _ in range(4):
@@ -69,12 +81,12 @@ def test_the_newest_or_all_entries_are_found(tmp_path: Path, way: str, seed: int
             if any(key in pairs for pairs in contents)
         }
 
-        indices, blocks = newest_entries(files, full_keys)
+        indices, blocks = newest_entries(files, full_keys, _PREFIX_BYTES)
         entries = [pair for pairs in pairs_of(blocks) for pair in pairs]
         assert sorted(entries) == sorted(newest.items())
         assert [keys[index] for index in indices.tolist()] == [key for key, _ in entries]
 
-        found = pairs_of(all_entries(files, full_keys))
+        found = pairs_of(all_entries(files, full_keys, _PREFIX_BYTES))
         every = [[(key, pairs[key]) for key in keys if key in pairs] for pairs in contents]
         assert found == [pairs for pairs in every if pairs]
 
@@ -96,11 +108,37 @@ def test_a_file_of_none_of_the_keys_is_filtered(
         file, "get_many", lambda keys: (looked_up.append(len(keys)), get_many(keys))[1]
     )
     absent = [full_key(b"%06d" % (2 * number + 1)) for number in range(400)]
-    span = pairs[0][0], pairs[-1][0]
+    searched = _searched(file, [key for key, _ in pairs])
 
-    indices, _ = newest_entries([(file, span)], pa.array(absent, pa.large_binary()))
+    indices, _ = newest_entries([searched], _key_array(absent), _PREFIX_BYTES)
     assert len(indices) == 0
     assert sum(looked_up) < 40
+
+
+def test_a_file_is_asked_for_keys_of_its_span_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of files that are cut by primary key, in whatever vnodes; none of them needs a filter."""
+    environment = folder_for_segments(tmp_path)
+    keys = [full_key(b"key %06d" % number, vnode=number % 7) for number in range(4000)]
+    files = []
+    for part in range(4):
+        part_keys = sorted(keys[1000 * part : 1000 * part + 1000])
+        pairs = [(key, b"%d" % part) for key in part_keys]
+        record = write_pairs(environment, pairs, f"{part:032x}-000000")
+        files.append(_searched(open_file(environment, record), part_keys))
+    asked: list[int] = []
+    look_up = keysearch._KeySearch._look_up
+    monkeypatch.setattr(
+        keysearch._KeySearch,
+        "_look_up",
+        lambda search, file, rows: (asked.append(len(rows)), look_up(search, file, rows))[1],
+    )
+    monkeypatch.setattr(SegmentFile, "key_filter", lambda *_: None)
+
+    indices, _ = newest_entries(files, _key_array(sorted(keys)[::2]), _PREFIX_BYTES)
+
+    assert len(indices) == sum(asked) == 2000
 
 
 def test_long_keys_are_not_padded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +150,7 @@ def test_long_keys_are_not_padded(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     file = open_file(environment, write_pairs(environment, [(key, b"value") for key in keys]))
     monkeypatch.delattr(type(file), "find_keys")
 
-    _, entries = newest_entries([(file, (keys[0], keys[-1]))], pa.array(keys, pa.large_binary()))
+    _, entries = newest_entries([_searched(file, keys)], _key_array(keys), _PREFIX_BYTES)
 
     assert pairs_of(entries) == [[(key, b"value") for key in keys]]
 
@@ -134,7 +172,7 @@ def test_many_long_keys_are_made_objects_at_once(
         lambda sequence, index: (made.append(index), get(sequence, index))[1],
     )
 
-    _, entries = newest_entries([(file, (keys[0], keys[-1]))], pa.array(keys, pa.large_binary()))
+    _, entries = newest_entries([_searched(file, keys)], _key_array(keys), _PREFIX_BYTES)
 
     assert pairs_of(entries) == [[(key, b"value") for key in keys[1:]]]
     assert len(made) <= 20

@@ -14,7 +14,12 @@ from relstate.storage import Store
 from relstate.storage.log.segment_record import KEY_BOUND_BYTES
 from relstate.storage.paths import SEGMENTS, segment_path
 from relstate.storage.segment.registry import registry
-from relstate.storage.table.keyspan import KeySpan, PrimaryKeyRanges, disjoint_groups
+from relstate.storage.table.keyspan import (
+    KeySpan,
+    KeyWords,
+    PrimaryKeyRanges,
+    disjoint_groups,
+)
 from relstate.storage.table.tablefiles import _key_getters
 from support.stores import committed, contents, rows_of, upsert, written
 
@@ -70,6 +75,19 @@ def test_a_file_is_read_if_a_range_has_one_of_its_keys(
         high is not None and high <= min(keys)[:KEY_BOUND_BYTES] for _, high in bounds
     )
     assert not (may_meet and is_outside and max(map(len, keys)) < KEY_BOUND_BYTES)
+
+
+@given(keys_of_files, st.lists(st.sampled_from(KEYS), min_size=1, max_size=9))
+def test_words_let_the_keys_of_a_span_pass(files: list[set[bytes]], asked: list[bytes]) -> None:
+    """Of any lengths, with or without what all spans have in common."""
+    spans = [span_of_keys(keys) for keys in files]
+    keys = [PREFIXES[number % 3] + key for number, key in enumerate(asked)]
+    words = KeyWords.of(pa.array(keys, pa.large_binary()), 2, spans)
+
+    for span, held in zip(spans, files, strict=True):
+        within = words.are_within(span, slice(0, len(keys)))
+        passes = [True] * len(keys) if within is None else within.tolist()
+        assert all(passes[number] for number, key in enumerate(asked) if key in held)
 
 
 @given(keys_of_files)
