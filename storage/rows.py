@@ -6,14 +6,18 @@ Does not know: what is done with the rows, or whether they fit a table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import chain, groupby, islice
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
 from .errors import DataError, UsageError
-from .schema.arrow import arrow_type, from_arrow
+from .python_values import check_values
+from .schema import types as t
+from .schema.arrow import arrow_type
 from .schema.schema import TableSchema
 from .table.record import Row
 
@@ -48,21 +52,25 @@ _ADVICE = {
 }
 
 
-def batches_of(rows: Rows, schema: TableSchema) -> Iterable[pa.RecordBatch]:
+def batches_of(
+    rows: Rows, schema: TableSchema, *, are_patches: bool = False
+) -> Iterable[pa.RecordBatch]:
     """Return rows as batches. UsageError for what is not rows.
 
     ``schema``: of the table, whose types the values in dicts get. A dict has just the columns that
-    it names. DataError, from the batches, for a stream that fails or a value of another type.
+    it names, and of ``are_patches`` just the fields of structs. DataError, from the batches, for a
+    stream that fails or a value of another type.
     """
+    to_batches = partial(_batches_of_dicts, schema=schema, are_patches=are_patches)
     if isinstance(rows, pa.RecordBatch):
         return [rows]
     if isinstance(rows, pa.Table):
         batches: list[pa.RecordBatch] = rows.to_batches()
         return batches
     if isinstance(rows, list | tuple) and not isinstance(rows, Row):
-        return _batches_of_dicts([_dict_of(row) for row in rows], schema)
+        return to_batches([_dict_of(row) for row in rows])
     if isinstance(rows, Iterator) and not isinstance(rows, ArrowStream):
-        return _batches_of_items(rows, schema)
+        return _batches_of_items(rows, to_batches)
     if not isinstance(rows, ArrowStream):
         name = type(rows).__name__
         raise UsageError(
@@ -74,14 +82,17 @@ def batches_of(rows: Rows, schema: TableSchema) -> Iterable[pa.RecordBatch]:
     return _read(rows)
 
 
-def _batches_of_items(items: Iterator[Any], schema: TableSchema) -> Iterator[pa.RecordBatch]:
+def _batches_of_items(
+    items: Iterator[Any],
+    to_batches: Callable[[Sequence[Mapping[str, Any]]], Iterator[pa.RecordBatch]],
+) -> Iterator[pa.RecordBatch]:
     """Yield the batches of an iterator of batches, or of dicts. UsageError for anything else."""
     for first in items:
         if isinstance(first, pa.RecordBatch):
             yield first
         elif isinstance(first, Mapping | Row):
             rows = chain([first], islice(items, _TOGETHER - 1))
-            yield from _batches_of_dicts([_dict_of(row) for row in rows], schema)
+            yield from to_batches([_dict_of(row) for row in rows])
         else:
             raise UsageError(
                 "rows in an iterator are pyarrow RecordBatches, or dicts from the names of columns "
@@ -107,22 +118,65 @@ def _dict_of(row: Any) -> Mapping[str, Any]:
 
 
 def _batches_of_dicts(
-    rows: Sequence[Mapping[str, Any]], schema: TableSchema
+    rows: Sequence[Mapping[str, Any]], schema: TableSchema, are_patches: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Yield a batch for each run of dicts with the same keys."""
-    types = {column.name.lower(): arrow_type(column.type) for column in schema.columns}
-    for names, run in groupby(rows, key=tuple):
+    """Yield a batch for each run of dicts with the same keys, in patches also within structs."""
+    types = {column.name.lower(): column.type for column in schema.columns}
+    has_structs = any(isinstance(data_type, t.Struct) for data_type in types.values())
+
+    def shape_of(row: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+        if not (are_patches and has_structs):
+            return tuple((name, None) for name in row)
+        return tuple(
+            (name, _shape(value, types.get(str(name).lower()))) for name, value in row.items()
+        )
+
+    for shape, run in groupby(rows, key=shape_of):
         run_rows = list(run)
-        arrays = [_array(name, run_rows, types.get(str(name).lower())) for name in names]
-        yield pa.RecordBatch.from_arrays(arrays, [str(name) for name in names])
+        arrays = [
+            _array(name, run_rows, types.get(str(name).lower()), field_shapes)
+            for name, field_shapes in shape
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, [str(name) for name, _ in shape])
 
 
-def _array(name: str, rows: Sequence[Mapping[str, Any]], data_type: pa.DataType | None) -> pa.Array:
-    """Return the values that dicts have under a name; without a type, Arrow finds one."""
+def _shape(value: Any, data_type: t.DataType | None) -> Any:
+    """Return the fields that a struct in a patch has, with theirs; None of any other value."""
+    if not isinstance(data_type, t.Struct) or not isinstance(value, Mapping):
+        return None
+    types = {field.name: field.type for field in data_type.fields}
+    return tuple((name, _shape(item, types.get(name))) for name, item in value.items())
+
+
+def _type_of_shape(data_type: t.DataType, shape: Any) -> t.DataType:
+    """Return a type with only those fields of its structs that a patch has."""
+    if shape is None or not isinstance(data_type, t.Struct):
+        return data_type
+    shapes = dict(shape)
+    return t.Struct(
+        tuple(
+            replace(field, type=_type_of_shape(field.type, shapes[field.name]))
+            for field in data_type.fields
+            if field.name in shapes
+        )
+    )
+
+
+def _array(
+    name: str, rows: Sequence[Mapping[str, Any]], data_type: t.DataType | None, shape: Any
+) -> pa.Array:
+    """Return the values that dicts have under a name; without a type, Arrow finds one.
+
+    ``shape``: of the structs in patches, None of whole values.
+    """
+    values = [row[name] for row in rows]
     try:
-        return pa.array([row[name] for row in rows], data_type)
+        if data_type is None:
+            return pa.array(values)
+        check_values(values, data_type)
+        return pa.array(values, arrow_type(_type_of_shape(data_type, shape)))
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-        type_name = "of one type" if data_type is None else from_arrow(data_type)
+        type_name = "of one type" if data_type is None else data_type
         raise DataError(
             f"the values of the column {name!r} cannot be {type_name}: {error}; nothing was "
             "written: convert them"

@@ -160,7 +160,7 @@ def _patch_rows_at(
 ) -> int:
     started = epochs.environment.now()
     target = _target_at(epochs, state, name, ttls is not None)
-    batches = batches_of(patches, target.definition.schema)
+    batches = batches_of(patches, target.definition.schema, are_patches=True)
     if target.definition.schema.row_id is not None:
         raise no_key_error(name, "no row can be patched by key: use SQL, UPDATE … WHERE …")
     with target.open(epochs.environment) as writer:

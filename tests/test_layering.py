@@ -66,7 +66,8 @@ FLOORS = {
         "aggregate_plan", "threaded_aggregate", "limited_plan", "feed", "maintenance", "figures",
         "check", "generated_columns", "alteration",
         "replacement", "epochs", "catalog_commit", "user_tables", "new_table", "view_catalog",
-        "definition_changes", "snapshot", "catalog", "rows", "writing", "restoring",
+        "definition_changes", "snapshot", "catalog",
+        "python_values", "rows", "writing", "restoring",
         "documentwriter", "jobs", "store",
     ),
     "connector": (

@@ -161,6 +161,9 @@ class Encoding(Protocol):
     def encode_key(self, values: Sequence[Any]) -> bytes:
         """Return the full key of the row whose primary key has these values."""
 
+    def stored_values(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Return a primary key's values as reads return them: see `KeyEncoding.stored_values`."""
+
     @property
     def key_encoder(self) -> KeyEncoder | None:
         """The quickest function from a primary key's values to (vnode, full key); None: none.

@@ -7,9 +7,11 @@ Does not know: what is stored under a key.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -22,9 +24,11 @@ from relstate.vnode import canonical_hasher, scalar_hasher, vnodes_of
 from ..codec.key_field import Part
 from ..codec.memcomparable import KeyCodec
 from ..codec.point_key import key_decoder
+from ..codec.point_value import BinaryPoint, FixedPoint, TextPoint, point_value
 from ..codec.ragged import Bytes, gather
 from ..errors import NullKeyError, SchemaMismatchError
 from ..log.table_definition import TableDefinition
+from ..schema import types as t
 from ..schema.arrow import arrow_schema, arrow_type
 from ..schema.batch import BatchShape
 from ..schema.schema import KeyRange, TableSchema
@@ -213,6 +217,33 @@ class KeyEncoding:
         vnode = self._hash_key(forms) % self.vnode_count
         return self.prefix.of(vnode) + self._keys.encode_canonical(forms)
 
+    def stored_values(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Return the values of a primary key that `encode_key` takes as every read returns them.
+
+        They are plain Python values of the column's type: 1.0 for a DOUBLE given as 1, a TIMESTAMP
+        in UTC, a DECIMAL with all its digits.
+        """
+        if all(map(is_, map(type, values), self._exact_types)):
+            return values
+        decoders = self._value_decoders
+        if decoders is None:
+            return self.decode_key(self.encode_key(values))
+        return [
+            None if form is None else decode(form)
+            for decode, form in zip(decoders, self._keys.canonical(values), strict=True)
+        ]
+
+    @cached_property
+    def _exact_types(self) -> list[type | None]:
+        """The Python types whose values are what is stored, of every key column; None if none."""
+        return [_EXACT_TYPES.get(type(column.type)) for column in self.schema.key_columns]
+
+    @cached_property
+    def _value_decoders(self) -> list[Callable[[Any], Any]] | None:
+        """The functions from canonical forms to values of the key columns; None if one has none."""
+        decoders = [_value_decoder(column.type) for column in self.schema.key_columns]
+        return None if None in decoders else [decoder for decoder in decoders if decoder]
+
     @cached_property
     def key_encoder(self) -> KeyEncoder | None:
         """The quickest encoder of one key: see `Encoding.key_encoder`."""
@@ -260,6 +291,43 @@ class KeyEncoding:
             return self._hash_one([values[index] for index in self._hashed]) % self.vnode_count
         except ValueError as error:
             raise SchemaMismatchError(f"table {self.name}: not a key: {error}") from error
+
+
+_EXACT_TYPES: dict[type[t.DataType], type] = {
+    t.Boolean: bool,
+    t.TinyInt: int,
+    t.SmallInt: int,
+    t.Int: int,
+    t.BigInt: int,
+    t.String: str,
+    t.Binary: bytes,
+    t.Date: dt.date,
+    t.Time: dt.time,
+    t.DayTimeInterval: dt.timedelta,
+}
+
+
+def _value_decoder(data_type: t.DataType) -> Callable[[Any], Any] | None:
+    """Return the function from the canonical form of a value to the value; None if it is nested."""
+    if isinstance(data_type, t.Float | t.Double):
+        return _without_sign_of_zero
+    match point_value(arrow_type(data_type)):
+        case FixedPoint(format=slot, decode=decode):
+            # The form of a long decimal is packed as bytes, which `decode` takes.
+            return None if slot.endswith("s") else decode or _unchanged
+        case TextPoint():
+            return bytes.decode
+        case BinaryPoint():
+            return bytes
+    return None
+
+
+def _unchanged(value: Any) -> Any:
+    return value
+
+
+def _without_sign_of_zero(value: float) -> float:
+    return value + 0.0
 
 
 def _beyond(prefix: bytes) -> bytes:

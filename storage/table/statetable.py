@@ -132,7 +132,9 @@ class StateTable:
         change = None if self._mem_table is None else self._mem_table.get(full_key)
         if change is None:
             return self._committed.get(key)
-        return None if change.after is None else self._encoding.decode_row(key, change.after)
+        if change.after is None:
+            return None
+        return self._encoding.decode_row(self._encoding.stored_values(key), change.after)
 
     def get_rows(
         self, keys: pa.RecordBatch, columns: Sequence[str] | None = None

@@ -490,3 +490,21 @@ def test_parts_expire_alone(tmp_path: Path) -> None:
     assert seen(store) == later
     assert store.check().problems == ()
     store.close()
+
+
+def test_a_patch_of_dicts_keeps_the_fields_that_it_does_not_name(make_store: StoreMaker) -> None:
+    """As of JSON merge patches: a field left out stays, None removes, {} changes nothing."""
+    store = make_store()
+    columns = "id BIGINT, s STRUCT<a: INT, b: STRING, c: STRUCT<x: INT, y: INT>>"
+    table = store.create_table("t", columns, primary_key=["id"], encoding="document")
+    whole = {"a": 1, "b": "x", "c": {"x": 1, "y": 2}}
+    store.write("t", [{"id": 1, "s": whole}, {"id": 2, "s": whole}])
+    store.patch("t", [{"id": 1, "s": {"c": {"x": 5}}}, {"id": 2, "s": {"b": None}}])
+    store.patch("t", ({"id": key, "s": {}} for key in (1, 2)))
+    rows = [row["s"] for row in table.to_dicts()]
+    assert rows == [
+        {"a": 1, "b": "x", "c": {"x": 5, "y": 2}},
+        {"a": 1, "b": None, "c": {"x": 1, "y": 2}},
+    ]
+    store.patch("t", [{"id": 1, "s": {"c": None}}, {"id": 2, "s": None}])
+    assert [row["s"] for row in table.to_dicts()] == [{"a": 1, "b": "x", "c": None}, None]

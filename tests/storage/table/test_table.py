@@ -43,6 +43,38 @@ def test_a_row_is_got_by_its_key(table: Table) -> None:
     assert (row.v, row["a"]) == ("one", 1)
 
 
+_OTHER_FORMS = [
+    ("BIGINT", 1, np.int64(1)),
+    ("STRING", "x", np.str_("x")),
+    ("BINARY", b"x", bytearray(b"x")),
+    ("FLOAT", float(np.float32(0.1)), 0.1),
+    ("DOUBLE", 1.0, 1),
+    ("DOUBLE", 0.0, -0.0),
+    ("DECIMAL(5,2)", Decimal("1.00"), 1),
+    ("DECIMAL(30,2)", Decimal("1.00"), Decimal(1)),
+    (
+        "TIMESTAMP",
+        datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC),
+        datetime.datetime(2024, 1, 1, 3, tzinfo=datetime.timezone(datetime.timedelta(hours=3))),
+    ),
+    ("STRUCT<a: INT, b: STRING>", {"a": 1, "b": "x"}, (1, "x")),
+    ("ARRAY<INT>", [1, 2], (1, 2)),
+]
+
+
+@pytest.mark.parametrize(("type_name", "stored", "key"), _OTHER_FORMS)
+def test_a_row_has_its_stored_key(store: Store, type_name: str, stored: Any, key: Any) -> None:
+    """A row looked up by another form of its key is the row that a scan returns."""
+    table = store.create_table("t", f"b BOOLEAN, k {type_name}, v INT", primary_key=["b", "k"])
+    store.write("t", [{"b": True, "k": stored, "v": 1}])
+    row, part = table.get(True, key), table.get(True, key, columns=["k"])
+    assert row is not None
+    assert part is not None
+    assert repr(row) == repr(table.get(True, stored))
+    assert row.asDict() == table.to_dicts()[0] == {"b": True, "k": stored, "v": 1}
+    assert repr(row.k) == repr(part.k) == repr(stored)
+
+
 _WRONG = [
     ((1,), SchemaMismatchError),
     ((1, "x", 2), SchemaMismatchError),
