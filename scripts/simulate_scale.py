@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from relstate.storage.errors import ConflictError
-from relstate.storage.log.creation import create_store
+from relstate.storage.log.store_creation import create_store
 from relstate.storage.log.entry import Entry, Settings
 from relstate.storage.log.history import EntryCache
 from relstate.storage.log.live_segments import LiveSegments, file_names

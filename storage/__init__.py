@@ -25,7 +25,7 @@ from .codec.memcomparable import KeyCodec
 from .codec.row import RowCodec
 from .disk import raise_descriptor_limit
 from .environment import Environment
-from .environments import environment_of
+from .environment_choice import environment_of
 from .expression.binding import bind_value
 from .expression.column import ColumnValue
 from .expression.value import Failure, Value

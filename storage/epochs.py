@@ -20,7 +20,7 @@ from operator import index
 from relstate.vnode import DEFAULT_SHARDS, MAX_VNODE_COUNT
 
 from .environment import Environment
-from .environments import environment_of
+from .environment_choice import environment_of
 from .errors import (
     ClosedError,
     EpochNotFoundError,
@@ -33,13 +33,13 @@ from .errors import (
 from .index.layout import IndexLayouts
 from .index.maintenance import IndexMaintenance
 from .instant import micros_of, seconds_of
-from .log.creation import create_store
 from .log.entry import Entry, Settings
 from .log.log import Log
 from .log.moment import Moment
 from .log.proposal import Proposal
 from .log.segment_record import SegmentRecord
 from .log.state import StoreState
+from .log.store_creation import create_store
 from .log.transaction import CommitResult, commit, keep_reserve
 from .maintenance import compaction
 from .paths import SEGMENTS, segment_path

@@ -6,11 +6,16 @@ not there in the child.
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
+from collections.abc import Callable
 from types import TracebackType
 
-from .environment import after_fork
+
+def after_fork(call: Callable[[], None]) -> None:
+    """Call ``call`` in every child process that is forked from now on."""
+    os.register_at_fork(after_in_child=call)
 
 
 class ForkLock:

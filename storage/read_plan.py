@@ -17,7 +17,7 @@ import pyarrow as pa
 from relstate.vnode import VnodeMapping
 
 from .environment import Environment
-from .environments import environment_of
+from .environment_choice import environment_of
 from .index.tableindex import IndexSource, TableIndex
 from .log.segment_record import TableStatistics
 from .log.sequenced_segment import SequencedSegment

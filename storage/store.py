@@ -22,7 +22,7 @@ from .catalog import Catalog
 from .check import Report, check
 from .documentwriter import DocumentWriter
 from .environment import Environment
-from .environments import environment_of
+from .environment_choice import environment_of
 from .epochs import Epochs, epoch_number
 from .errors import RelstateError
 from .figures.html import tables_html

@@ -39,12 +39,13 @@ LMDB_FILE = "storage/segment/segment.py"
 # What a store is made of has one door. What the command line finds around its own process (Spark
 # starts programs by it) is no part of a store, and has another; so have the files that people load
 # and export.
-CHOICE_FILE = "storage/environments.py"
+CHOICE_FILE = "storage/environment_choice.py"
 # The environment of object stores keeps its copies in a local one.
-LOCAL_FILES = ("storage/environment.py", "storage/objects/environment.py")
+LOCAL_FILES = ("storage/local_environment.py", "storage/objects/object_environment.py")
 DOORS = (
+    "storage/clock.py",
     "storage/disk.py",
-    "storage/environment.py",
+    "storage/local_environment.py",
     "storage/objects/cache.py",
     "storage/objects/leases.py",
     "storage/objects/client.py",
@@ -59,9 +60,9 @@ OBJECTS_FOLDER = "storage/objects/"
 # above all of its floors.
 FLOORS = {
     "storage": (
-        "errors", "notebook", "paths", "location", "disk", "commit_signal", "environment",
-        "forklock", "problems", "objects",
-        "environments", "syntax", "instant", "schema", "codec", "predicate", "expression",
+        "errors", "notebook", "paths", "location", "disk", "disk_errors", "clock",
+        "commit_signal", "environment", "local_environment", "forklock", "problems", "objects",
+        "environment_choice", "syntax", "instant", "schema", "codec", "predicate", "expression",
         "aggregate", "log", "segment", "table", "index", "read_plan", "view_failures",
         "aggregate_plan", "threaded_aggregate", "limited_plan", "feed", "maintenance", "figures",
         "check", "generated_columns", "alteration",
@@ -236,11 +237,15 @@ def test_the_public_face_is_light() -> None:
         ("side_doors", "vnode/hash.py", "from datetime import datetime as d\nd.now()"),
         ("side_doors", "vnode/hash.py", "import datetime\ndatetime.date.today()"),
         ("side_doors", "storage/log.py", "import pyarrow as pa\npa.memory_map('x')"),
-        ("chosen_environments", "storage/store.py", "from .environment import LocalEnvironment"),
+        ("chosen_environments", "storage/x.py", "from .local_environment import LocalEnvironment"),
         ("chosen_environments", "storage/x.py", "from . import x\nx.LocalEnvironment('y')"),
-        ("chosen_environments", "storage/environments.py", "def f(x):\n    LocalEnvironment(x)"),
+        (
+            "chosen_environments",
+            "storage/environment_choice.py",
+            "def f(x):\n    LocalEnvironment(x)",
+        ),
         ("misplaced_obstore", "storage/log.py", "import obstore"),
-        ("misplaced_obstore", "storage/environment.py", "from obstore.store import S3Store"),
+        ("misplaced_obstore", "storage/local_environment.py", "from obstore.store import S3Store"),
         ("bare_imports", "tests/test_x.py", "import storage"),
         ("bare_imports", "examples/x.py", "from vnode.hash import xxhash64"),
         ("bare_imports", "connector/sink.py", "import connector.source"),
@@ -262,9 +267,9 @@ def test_the_checks_see_what_they_forbid(check: str, path: str, text: str) -> No
         ("package/relstate/__init__.py", "from relstate.storage.errors import *"),
         ("package/pyspark_relstate/__init__.py", "from relstate.connector import Source"),
         ("storage/segment/segment.py", "import lmdb"),
-        ("storage/environment.py", "import os, time\nos.open('x'); time.time()"),
+        ("storage/disk.py", "import os, time\nos.open('x'); time.time()"),
         (
-            "storage/environments.py",
+            "storage/environment_choice.py",
             "def environment_of(x):\n    LocalEnvironment(x)",
         ),
         ("connector/cli/surroundings.py", "import os, subprocess\nos.environ; subprocess.run"),

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..environment import Environment
-from ..environments import environment_of
+from ..environment_choice import environment_of
 from ..log.sequenced_segment import SequencedSegment
 from ..log.table_definition import TableDefinition
 from ..read_plan import ReadPlan

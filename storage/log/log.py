@@ -45,9 +45,9 @@ from .folder_watch import FolderWatch
 from .folding import DIVISION, Division, Folding
 from .history import EntryCache, History, shared_cache
 from .live_segments import is_outdated
-from .loading import load_newest
 from .manifest_files import ManifestCache, shared_manifests
 from .moment import LONG_AGO, Moment
+from .newest_state import load_newest
 from .seen_entry import SeenEntry
 from .state import StoreState, fold
 

@@ -21,21 +21,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..environment import CLOCK_TOLERANCE, Environment
-from ..environments import environment_of
+from ..clock import CLOCK_TOLERANCE
+from ..environment import Environment
+from ..environment_choice import environment_of
 from ..errors import CorruptionError
 from ..forklock import ForkLock
 from ..paths import ARCHIVE, manifest_path
 from .entry import malformed_error
 from .frame import unseal
 from .live_segments import Manifests
-from .manifest import (
-    Manifest,
-    ManifestContent,
-    ManifestFile,
-    name_of,
-    segments_from_json,
-)
+from .manifest import Manifest, ManifestContent, ManifestFile, name_of, segments_from_json
 from .moment import ORPHAN_GRACE
 from .table_summary import TableSummary
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from ..environment import Clock
+from ..clock import Clock
 
 # Vacuum removes files that nothing names once they are older than this, in microseconds; so nothing
 # may begin to name files that may be as old.

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from ..environment import CLOCK_TOLERANCE, Environment
+from ..clock import CLOCK_TOLERANCE
+from ..environment import Environment
 from ..errors import (
     ClockError,
     ConflictError,

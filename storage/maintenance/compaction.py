@@ -19,8 +19,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from ..environment import CLOCK_TOLERANCE, Environment
-from ..environments import environment_of
+from ..clock import CLOCK_TOLERANCE
+from ..environment import Environment
+from ..environment_choice import environment_of
 from ..errors import (
     ConflictError,
     RelstateError,

@@ -26,7 +26,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ..environment import CLOCK_TOLERANCE, Environment
+from ..clock import CLOCK_TOLERANCE
+from ..environment import Environment
 from ..errors import ConflictError, EpochExpiredError, EpochNotFoundError
 from ..instant import MOST_SECONDS, seconds_of
 from ..log.entry import Entry

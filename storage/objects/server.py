@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ..environment import CLOCK_TOLERANCE, Clock
+from ..clock import CLOCK_TOLERANCE, Clock
 from ..errors import FilesystemError
 from .client import Client
 

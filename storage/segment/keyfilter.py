@@ -29,7 +29,7 @@ from ..codec.ragged import (
     parts_of,
     prefix_words,
 )
-from ..environment import after_fork
+from ..forklock import after_fork
 from .key import LEAST_PREFIX_BYTES
 from .page import Pages
 

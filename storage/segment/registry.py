@@ -20,8 +20,9 @@ import xxhash
 
 from ..codec.ragged import Buffer
 from ..disk import descriptor_limit
-from ..environment import Arriving, Environment, after_fork
+from ..environment import Arriving, Environment
 from ..errors import CorruptionError, SegmentMissingError
+from ..forklock import after_fork
 from ..log.segment_record import SegmentRecord
 from ..paths import segment_path
 from .segment import DescriptorShare, SegmentFile

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ..codec.ragged import Bytes, Positions
 from ..environment import Environment
-from ..environments import environment_of
+from ..environment_choice import environment_of
 from ..errors import OptionError, SchemaMismatchError, ValueRangeError
 from ..log.proposal import UnwrittenRows
 from ..log.segment_record import SegmentRecord

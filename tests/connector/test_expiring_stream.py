@@ -12,8 +12,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from relstate.connector.source.stream import ChangeStreamReader, FeedOffset, PlannedPartition
 from relstate.storage import Store
-from relstate.storage.environment import CLOCK_TOLERANCE, LocalEnvironment
+from relstate.storage.clock import CLOCK_TOLERANCE
 from relstate.storage.errors import EpochExpiredError
+from relstate.storage.local_environment import LocalEnvironment
 from support.clock import ManualClock
 from support.feeds import Change, changes_of
 from support.planning import plan_stream_read

@@ -11,6 +11,7 @@ import pytest
 
 from relstate.storage import Proposal, Store, Transaction
 from relstate.storage.errors import AppendOnlyError, ConflictError
+from relstate.storage.log import transaction
 from support.examples import examples
 from support.stores import StoreMaker, batch_of, committed, contents, upsert, written
 
@@ -118,15 +119,15 @@ def test_the_later_of_two_writers_is_refused(log: Store, monkeypatch: pytest.Mon
     """A key that another commit added after the first check is found at the next attempt."""
     mine = written(log, "log", [("c", 1, "mine"), ("d", 1, "mine")])
     rival_store = Store.open(log.path, environment=log.environment)
-    append = type(log._epochs.log).append
+    append = transaction.append
     rivals = [[("e", 1, "other")], [("d", 1, "other")]]
 
-    def race(self: Any, entry: Any, after: Sequence[str] = ()) -> bool:
-        if rivals and self is log._epochs.log:
+    def race(appended: Any, entry: Any, after: Sequence[str] = ()) -> bool:
+        if rivals and appended is log._epochs.log:
             upsert(rival_store, "log", rivals.pop(0))
-        return append(self, entry, after)
+        return append(appended, entry, after)
 
-    monkeypatch.setattr(type(log._epochs.log), "append", race)
+    monkeypatch.setattr(transaction, "append", race)
     with pytest.raises(AppendOnlyError, match=r"\(name = 'd', n = 1\)"):
         committed(log, mine)
     assert rivals == []

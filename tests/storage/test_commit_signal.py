@@ -16,20 +16,14 @@ import pytest
 
 from relstate.storage.commit_signal import LOOK_INTERVAL
 from relstate.storage.disk import Disk, filesystem_of
-from relstate.storage.environment import LocalEnvironment
 from relstate.storage.errors import ClosedError
+from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.log.log import Log
 from relstate.storage.log.state import StoreState
 from relstate.storage.paths import SIGNAL, entry_path
 from relstate.storage.store import Store
 from support.clock import ManualClock
-from support.commits import (
-    UnsyncedDisk,
-    advanced,
-    commit_when_asked,
-    new_store,
-    quick_environment,
-)
+from support.commits import UnsyncedDisk, advanced, commit_when_asked, new_store, quick_environment
 from support.faulty_environment import FaultyEnvironment
 from support.races import Before
 

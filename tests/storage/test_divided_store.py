@@ -11,11 +11,11 @@ from relstate.storage import Store
 from relstate.storage.check import check
 from relstate.storage.environment import Environment
 from relstate.storage.epochs import Epochs
-from relstate.storage.log.creation import create_store
 from relstate.storage.log.folding import Division
 from relstate.storage.log.history import EntryCache
 from relstate.storage.log.log import Log
 from relstate.storage.log.manifest_files import ManifestCache
+from relstate.storage.log.store_creation import create_store
 from support.commits import SETTINGS, quick_environment
 from support.stores import contents
 

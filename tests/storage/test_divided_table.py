@@ -17,7 +17,6 @@ from relstate.storage.environment import Environment
 from relstate.storage.epochs import Epochs
 from relstate.storage.errors import AppendOnlyError, SegmentMissingError, UniqueViolationError
 from relstate.storage.log import table_segments
-from relstate.storage.log.creation import create_store
 from relstate.storage.log.entry import Settings
 from relstate.storage.log.folding import Division
 from relstate.storage.log.history import EntryCache
@@ -25,6 +24,7 @@ from relstate.storage.log.live_segments import file_names
 from relstate.storage.log.log import Log
 from relstate.storage.log.manifest_files import ManifestCache, shared_manifests
 from relstate.storage.log.sequenced_segment import KEY_OF
+from relstate.storage.log.store_creation import create_store
 from relstate.storage.log.table_segments import DividedSegments
 from relstate.storage.maintenance import compaction
 from relstate.vnode import shards_of

@@ -13,12 +13,9 @@ import pyarrow.compute as pc
 import pytest
 
 from relstate.storage import Store
-from relstate.storage.environment import LocalEnvironment
-from relstate.storage.errors import (
-    SegmentMissingError,
-    StorageFullError,
-)
+from relstate.storage.errors import SegmentMissingError, StorageFullError
 from relstate.storage.feed.source import EntrySource
+from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.log.sequenced_segment import sequence_segments
 from relstate.storage.schema.schema import TableSchema
 from relstate.storage.segment.key import Kind

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 
-from relstate.storage.forklock import ForkLock
+from relstate.storage.forklock import ForkLock, after_fork
 
 
 def test_a_child_takes_a_lock_that_another_thread_held() -> None:
@@ -35,3 +35,19 @@ def test_a_child_takes_a_lock_that_another_thread_held() -> None:
     may_leave.set()
     taken.join()
     thread.join()
+
+
+def test_after_fork_calls_in_the_child() -> None:
+    """The function is called in the child, not in the parent."""
+    read, write = os.pipe()
+    parent = os.getpid()
+    after_fork(lambda: os.getpid() != parent and os.write(write, b"c") and None)
+
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(write)
+
+    assert os.read(read, 2) == b"c"
+    os.close(read)

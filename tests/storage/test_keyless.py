@@ -22,7 +22,6 @@ from hypothesis.stateful import (
 )
 
 from relstate.storage import Kind, Store
-from relstate.storage.environment import LocalEnvironment
 from relstate.storage.errors import (
     AppendOnlyError,
     RelstateError,
@@ -30,6 +29,7 @@ from relstate.storage.errors import (
     SchemaMismatchError,
     UsageError,
 )
+from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.schema.schema import TableSchema
 from relstate.storage.table import tablewriter
 from relstate.storage.table.rowid import RowIds

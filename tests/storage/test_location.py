@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from relstate.storage.environments import environment_of
+from relstate.storage.environment_choice import environment_of
 from relstate.storage.errors import OptionError
 
 

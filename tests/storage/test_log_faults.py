@@ -23,10 +23,10 @@ from relstate.storage.errors import (
     StoreNotFoundError,
     UnknownOutcomeError,
 )
-from relstate.storage.log.creation import create_store
 from relstate.storage.log.entry import Transaction
 from relstate.storage.log.log import Log
 from relstate.storage.log.state import StoreState
+from relstate.storage.log.store_creation import create_store
 from relstate.storage.log.transaction import commit
 from relstate.storage.paths import entry_path
 from support.commits import (

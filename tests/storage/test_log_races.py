@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from relstate.storage.environment import SystemClock
+from relstate.storage.clock import SystemClock
 from relstate.storage.errors import (
     FilesystemError,
     StoreExistsError,
@@ -20,9 +20,9 @@ from relstate.storage.errors import (
     UnknownOutcomeError,
 )
 from relstate.storage.log.append import append
-from relstate.storage.log.creation import create_store
 from relstate.storage.log.entry import Transaction
 from relstate.storage.log.log import Log
+from relstate.storage.log.store_creation import create_store
 from relstate.storage.log.transaction import CommitResult, commit
 from relstate.storage.paths import checkpoint_path, entry_path
 from support.clock import ManualClock

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relstate.storage import Store
-from relstate.storage.environment import LocalEnvironment
 from relstate.storage.errors import OptionError, SchemaError, UsageError
+from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.schema.properties import Merge
 from support.examples import examples
 from support.stores import unsynced

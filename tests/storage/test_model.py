@@ -25,13 +25,15 @@ from hypothesis.stateful import (
 )
 
 from relstate.storage import SegmentRecord, StateTable, Store, Table
-from relstate.storage.environment import Environment, LocalEnvironment, SystemClock
+from relstate.storage.clock import SystemClock
+from relstate.storage.environment import Environment
 from relstate.storage.errors import (
     EpochExpiredError,
     SegmentMissingError,
     TableExistsError,
     TableNotFoundError,
 )
+from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.maintenance.vacuum import VacuumReport
 from support.clock import ManualClock
 from support.examples import Seeds

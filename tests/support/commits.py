@@ -11,16 +11,18 @@ from pathlib import Path
 import pytest
 import xxhash
 
+from relstate.storage.clock import Clock
 from relstate.storage.disk import Content, Disk
-from relstate.storage.environment import Clock, Environment, LocalEnvironment
+from relstate.storage.environment import Environment
 from relstate.storage.errors import RelstateError
-from relstate.storage.log.creation import create_store
+from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.log.entry import Entry, Settings, Transaction
 from relstate.storage.log.history import EntryCache
 from relstate.storage.log.log import Log
 from relstate.storage.log.proposal import NewTable, Proposal
 from relstate.storage.log.segment_record import SegmentRecord, TableStatistics
 from relstate.storage.log.state import StoreState
+from relstate.storage.log.store_creation import create_store
 from relstate.storage.log.transaction import commit
 from relstate.storage.paths import segment_path
 from relstate.storage.schema.schema import TableSchema

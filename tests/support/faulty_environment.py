@@ -41,8 +41,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from relstate.storage.clock import Clock
 from relstate.storage.disk import Content, Disk, FolderVersion, raise_first
-from relstate.storage.environment import Clock, LocalEnvironment
+from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.segment.registry import registry
 
 

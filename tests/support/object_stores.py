@@ -25,11 +25,11 @@ from urllib.error import HTTPError
 
 import pytest
 
-from relstate.storage.environment import Clock
+from relstate.storage.clock import Clock
 from relstate.storage.location import Location
 from relstate.storage.objects.cache import Cache
 from relstate.storage.objects.client import IsWanted, ObjectClient, ObjectStatus, Take
-from relstate.storage.objects.environment import ObjectEnvironment
+from relstate.storage.objects.object_environment import ObjectEnvironment
 
 SECRET = "s3cr3t-of-the-tests"
 _S3_SERVER = Path(__file__).parents[2] / "benchmarks" / "moto_server.py"

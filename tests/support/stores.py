@@ -18,7 +18,8 @@ from relstate.storage import (
     environment_of,
     location_of,
 )
-from relstate.storage.environment import Environment, LocalEnvironment
+from relstate.storage.environment import Environment
+from relstate.storage.local_environment import LocalEnvironment
 
 from .commits import UnsyncedDisk
 

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from relstate.storage import Store
-from relstate.storage.environment import SystemClock
+from relstate.storage.clock import SystemClock
 from relstate.storage.paths import entry_path
 from support.clock import ManualClock
 from support.commands import run

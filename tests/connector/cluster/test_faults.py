@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from relstate.storage import Store
-from relstate.storage.environment import CLOCK_TOLERANCE
+from relstate.storage.clock import CLOCK_TOLERANCE
 from relstate.storage.maintenance import vacuum
 from support import cluster_life
 from support.cluster import Cluster

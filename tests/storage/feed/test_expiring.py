@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 
 from relstate.storage import Store
-from relstate.storage.environment import CLOCK_TOLERANCE, LocalEnvironment
+from relstate.storage.clock import CLOCK_TOLERANCE
 from relstate.storage.errors import EpochExpiredError, OptionError
 from relstate.storage.feed import documents
+from relstate.storage.local_environment import LocalEnvironment
 from support.clock import ManualClock
 from support.examples import Seeds
 from support.feeds import Change, changes_of, read_feed

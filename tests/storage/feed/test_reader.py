@@ -14,23 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relstate.storage import StorageTable, Store
-from relstate.storage.environment import LocalEnvironment
 from relstate.storage.errors import CorruptionError
+from relstate.storage.local_environment import LocalEnvironment
 from support.clock import ManualClock
 from support.examples import examples
 from support.feeds import Change, applied, changes_of, read_feed
 from support.model import Model
 from support.places import in_folder
 from support.shapes import SHAPES, Shape
-from support.stores import (
-    StoreMaker,
-    UnsyncedDisk,
-    committed,
-    contents,
-    unsynced,
-    upsert,
-    written,
-)
+from support.stores import StoreMaker, UnsyncedDisk, committed, contents, unsynced, upsert, written
 
 
 @st.composite

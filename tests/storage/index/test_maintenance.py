@@ -13,6 +13,7 @@ import pytest
 
 from relstate.storage import Kind, Proposal, Store, Transaction
 from relstate.storage.errors import ConflictError, UniqueViolationError
+from relstate.storage.log import transaction
 from relstate.storage.segment import writer
 from support.clock import ManualClock
 from support.commits import quick_environment
@@ -347,14 +348,14 @@ def test_a_unique_index_needs_unique_rows(unique: Store) -> None:
 def _before_append(store: Store, monkeypatch: pytest.MonkeyPatch, acts: list[Any]) -> None:
     """Let each of ``acts`` happen just before an attempt of the store to append an entry."""
     log = store._epochs.log
-    append = type(log).append
+    append = transaction.append
 
-    def race(self: Any, entry: Any, after: Sequence[str] = ()) -> bool:
-        if acts and self is log:
+    def race(appended: Any, entry: Any, after: Sequence[str] = ()) -> bool:
+        if acts and appended is log:
             acts.pop(0)()
-        return append(self, entry, after)
+        return append(appended, entry, after)
 
-    monkeypatch.setattr(type(log), "append", race)
+    monkeypatch.setattr(transaction, "append", race)
 
 
 def test_one_of_two_writers_of_a_value_is_refused(

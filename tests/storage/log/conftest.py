@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from relstate.storage.environment import LocalEnvironment
+from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.log.log import Log
 from relstate.storage.log.state import StoreState
 from support.clock import ManualClock

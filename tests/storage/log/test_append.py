@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from relstate.storage.environment import LocalEnvironment
+from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.log.append import append
 from support.commits import new_store
 from support.histories import following

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from relstate.storage.environment import LocalEnvironment
 from relstate.storage.errors import CorruptionError, FilesystemError
+from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.log.archive import archive_block, is_archived, read_archive
 from relstate.storage.log.entry import Entry, encode_entry
 from relstate.storage.log.state import StoreState

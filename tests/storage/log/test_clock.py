@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from relstate.storage import Store
-from relstate.storage.environment import CLOCK_TOLERANCE, LocalEnvironment
+from relstate.storage.clock import CLOCK_TOLERANCE
 from relstate.storage.errors import ClockError
+from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.log.checkpoint import decode_checkpoint, encode_checkpoint
 from relstate.storage.log.history import EntryCache
 from relstate.storage.log.log import Log

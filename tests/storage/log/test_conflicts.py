@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from relstate.storage.environment import LocalEnvironment
 from relstate.storage.errors import ConflictError
+from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.log.entry import Entry
 from relstate.storage.log.log import Log
 from relstate.storage.log.proposal import Reads

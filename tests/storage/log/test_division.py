@@ -14,15 +14,16 @@ from typing import Any, TypeAlias
 import pytest
 
 from relstate.storage.check import check
-from relstate.storage.environment import Environment, LocalEnvironment
+from relstate.storage.environment import Environment
 from relstate.storage.errors import (
     ConflictError,
     CorruptionError,
     FilesystemError,
     RelstateError,
 )
+from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.log.checkpoint import encode_checkpoint
-from relstate.storage.log.creation import create_store
+from relstate.storage.log.store_creation import create_store
 from relstate.storage.log.folding import Division
 from relstate.storage.log.frame import seal, unseal
 from relstate.storage.log.history import EntryCache
@@ -167,7 +168,7 @@ def test_where_manifests_end_follows_from_the_state(tmp_path: Path, seed: int) -
         written = writer.environment.read(path)
         writer.environment.remove(path)
         again = replace(writer.state, segments=LiveSegments.of(writer.state.segments.values()))
-        divided_log(writer.environment).put_checkpoint(again)
+        divided_log(writer.environment).folding.put_checkpoint(again)
 
         assert writer.environment.read(path) == written
 
@@ -325,7 +326,7 @@ def test_a_forged_manifest_is_damage(tmp_path: Path, forgery: str) -> None:
     environment = quick_environment(tmp_path / "store")
     writer = Writer.of(environment)
     writer.write(*(writer.segment([shard], 1) for shard in (2, 2, 2, 2, 2, 2)))
-    divided_log(environment, Division(most=0, size=1000)).put_checkpoint(writer.state)
+    divided_log(environment, Division(most=0, size=1000)).folding.put_checkpoint(writer.state)
     path = checkpoint_path(writer.state.epoch)
     value, lines = unseal("checkpoint", environment.read(path), path)
     assert not lines
@@ -421,10 +422,10 @@ def test_a_crash_between_manifests_and_checkpoint_loses_nothing(
 
         # What the crash left may not be durable yet.
         again = FaultyEnvironment(environment.root)
-        divided_log(again).put_checkpoint(state)
+        divided_log(again).folding.put_checkpoint(state)
         again.power_cut()
         fresh = divided_log(quick_environment(environment.root))
-        assert fresh.read_checkpoint(state.epoch) == fresh.load() == state
+        assert fresh.files.checkpoint(state.epoch) == fresh.load() == state
 
 
 @pytest.mark.parametrize("kind", ["error_at", "lost_at"])
@@ -525,7 +526,7 @@ def test_no_vacuum_removes_what_a_checkpoint_is_about_to_name(
     )
     in_memory = replace(writer.state, segments=LiveSegments.of(writer.state.segments.values()))
     with watched.crashing():
-        divided_log(watched).put_checkpoint(in_memory)
+        divided_log(watched).folding.put_checkpoint(in_memory)
     assert watched.struck
     assert not old & manifests_of(environment)
     assert divided_log(environment).load() == writer.state
@@ -558,7 +559,7 @@ def test_a_writer_that_slept_leaves_its_checkpoint_out(tmp_path: Path, clock: Ma
 
     watched = FaultyEnvironment(environment.root, before=sleep, clock=clock)
     with pytest.raises(FilesystemError, match="may remove them before a checkpoint names them"):
-        divided_log(watched).put_checkpoint(writer.state)
+        divided_log(watched).folding.put_checkpoint(writer.state)
     assert not environment.exists(checkpoint_path(40))
     divided_log(environment).folding.put_checkpoint(writer.state)
     assert divided_log(environment).files.checkpoint(40) == writer.state

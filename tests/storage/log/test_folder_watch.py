@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from relstate.storage.commit_signal import LOOK_INTERVAL
-from relstate.storage.environment import FOLDER_VERSION_TICK, LocalEnvironment
+from relstate.storage.environment import FOLDER_VERSION_TICK
 from relstate.storage.errors import CorruptionError
+from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.log.log import Log
 from relstate.storage.paths import entry_path
 from support.clock import ManualClock

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from relstate.storage.environment import LocalEnvironment
 from relstate.storage.errors import EpochExpiredError, EpochNotFoundError
+from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.log import history
 from relstate.storage.log.history import EntryCache
 from relstate.storage.log.log import Log

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from relstate.storage.environment import LocalEnvironment
 from relstate.storage.errors import CorruptionError, StoreNotFoundError
-from relstate.storage.log.creation import create_store
+from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.log.entry import Entry, encode_entry
 from relstate.storage.log.log import Log
+from relstate.storage.log.store_creation import create_store
 from relstate.storage.log.transaction import commit
 from relstate.storage.paths import entry_path
 from support.clock import ManualClock

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from relstate.storage.environment import LocalEnvironment
 from relstate.storage.errors import CorruptionError
+from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.log.history import EntryCache
 from relstate.storage.log.log import Log
 from relstate.storage.paths import archive_path, checkpoint_path, entry_path

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from relstate.storage.environment import LocalEnvironment
 from relstate.storage.errors import UnknownOutcomeError
+from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.log.log import Log
 from relstate.storage.log.moment import LONG_AGO, Moment
 from relstate.storage.log.transaction import commit

@@ -14,13 +14,9 @@ from pathlib import Path
 import pytest
 
 from relstate.storage import SegmentRecord, Store
-from relstate.storage.environment import LocalEnvironment, SystemClock
-from relstate.storage.errors import (
-    ConflictError,
-    RelstateError,
-    StorageError,
-    UnknownOutcomeError,
-)
+from relstate.storage.clock import SystemClock
+from relstate.storage.errors import ConflictError, RelstateError, StorageError, UnknownOutcomeError
+from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.log.entry import Entry
 from relstate.storage.log.log import Log
 from relstate.storage.maintenance import compaction, policy

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relstate.storage import Store
-from relstate.storage.environment import LocalEnvironment, SystemClock
+from relstate.storage.clock import SystemClock
+from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.log.log import Log
 from relstate.storage.log.state import StoreState
 from relstate.storage.maintenance import compaction, policy

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from relstate.storage import Proposal, Store
-from relstate.storage.environment import LocalEnvironment, SystemClock
+from relstate.storage.clock import SystemClock
 from relstate.storage.errors import (
     ConflictError,
     EpochExpiredError,
@@ -20,6 +20,7 @@ from relstate.storage.errors import (
     StorageError,
     UnknownOutcomeError,
 )
+from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.maintenance.vacuum import VacuumReport
 from relstate.storage.paths import ARCHIVE, LOG, SEGMENTS, entry_path
 from relstate.storage.segment.registry import registry

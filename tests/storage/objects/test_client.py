@@ -19,7 +19,7 @@ from relstate.storage.errors import FilesystemError, UnknownOutcomeError
 from relstate.storage.location import Location
 from relstate.storage.objects import client as client_module
 from relstate.storage.objects.client import ObjectClient
-from relstate.storage.objects.environment import ObjectEnvironment
+from relstate.storage.objects.object_environment import ObjectEnvironment
 from support.commands import run
 from support.object_stores import CountedStore, s3_options
 from support.stores import upsert

@@ -16,7 +16,7 @@ import pytest
 from relstate.storage import Location, Store
 from relstate.storage.objects.cache import Cache
 from relstate.storage.objects.client import ObjectClient
-from relstate.storage.objects.environment import ObjectEnvironment
+from relstate.storage.objects.object_environment import ObjectEnvironment
 from relstate.storage.paths import segment_path
 from support.clock import ManualClock
 from support.faulty_environment import SimulatedCrash

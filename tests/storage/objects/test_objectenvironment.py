@@ -19,7 +19,7 @@ from relstate.storage.errors import (
     StoreExistsError,
     StoreNotFoundError,
 )
-from relstate.storage.objects import environment as environment_module
+from relstate.storage.objects import object_environment
 from support.object_stores import SECRET, CountedStore
 from support.stores import contents, upsert
 
@@ -122,7 +122,7 @@ def test_what_is_known_of_uploads_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sizes of the newest are kept, for the commit that names them."""
-    monkeypatch.setattr(environment_module, "_MOST_SIZES", 4)
+    monkeypatch.setattr(object_environment, "_MOST_SIZES", 4)
     store = made(bucket(), tmp_path)
     environment = store.environment
     assert isinstance(environment, CountedStore)

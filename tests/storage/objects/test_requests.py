@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from relstate.storage import Proposal, ReadPlan, Store
-from relstate.storage.environment import SystemClock
+from relstate.storage.clock import SystemClock
 from relstate.storage.errors import (
     OptionError,
     SchemaMismatchError,

@@ -15,7 +15,6 @@ import pytest
 from relstate.storage import Kind, Store, TableWriter, WriteTarget
 from relstate.storage.codec.ragged import Buffer
 from relstate.storage.disk import Content, Disk
-from relstate.storage.environment import LocalEnvironment
 from relstate.storage.errors import (
     AppendOnlyError,
     NullKeyError,
@@ -23,6 +22,7 @@ from relstate.storage.errors import (
     StorageFullError,
     UnknownOutcomeError,
 )
+from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.paths import SEGMENTS, segment_path
 from relstate.storage.segment import writer as writer_module
 from relstate.storage.segment.datafile import data_file

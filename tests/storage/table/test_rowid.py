@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from relstate.storage.environment import LocalEnvironment
 from relstate.storage.errors import SchemaError, SchemaMismatchError
+from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.schema import types as t
 from relstate.storage.schema.schema import TableSchema
 from relstate.storage.table import rowid

@@ -19,9 +19,11 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from ..clock import Clock, SystemClock, check_clock
 from ..disk import Content, FolderVersion
-from ..environment import Clock, LocalEnvironment, SystemClock, check_clock, created
+from ..environment import created
 from ..errors import CorruptionError
+from ..local_environment import LocalEnvironment
 from ..location import Location
 from ..paths import SEGMENTS
 from .arrival import Arrival, Origin
@@ -76,7 +78,7 @@ class ObjectEnvironment:
         # Segments that were written here and are not yet uploaded, and the sizes of those that are.
         self._pending: dict[str, Lease] = {}
         self._uploaded: dict[str, int] = {}
-        # A name that a vacant prefix may have: see log/creation.py.
+        # A name that a vacant prefix may have: see log/store_creation.py.
         self._server = Server(
             client, self._clock, self.root, lambda: self._key(f".probe-{self.random_id()}")
         )

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from relstate.storage.environment import LocalEnvironment
 from relstate.storage.errors import NotAStoreError, StoreExistsError
-from relstate.storage.log.creation import create_store
+from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.log.log import Log
+from relstate.storage.log.store_creation import create_store
 from support.commits import SETTINGS, new_store, quick_environment
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from .environment import Environment, LocalEnvironment
+from .environment import Environment
+from .local_environment import LocalEnvironment
 from .location import location_of
 
 
@@ -23,6 +24,6 @@ def environment_of(
     if not location.is_object_store:
         return LocalEnvironment(location)
     # Processes with local stores only do not load the client of object stores.
-    from .objects.environment import ObjectEnvironment
+    from .objects.object_environment import ObjectEnvironment
 
     return ObjectEnvironment.of(location)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from relstate.storage.environment import LocalEnvironment
 from relstate.storage.errors import StoreNotFoundError
+from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.log.log import Log
 from relstate.storage.log.state import StoreState, fold
 from support.commits import advanced, committed, entries_on_disk, new_store, upsert

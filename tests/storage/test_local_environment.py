@@ -1,31 +1,26 @@
-"""The environment of a store, and the faulty one that other tests use."""
+"""The environment of a store in a folder."""
 
 from __future__ import annotations
 
 import errno
-import io
 import os
-import resource
 import threading
-import time
 import uuid
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from relstate.storage import disk as disk_module
-from relstate.storage.disk import Disk, descriptor_limit, raise_descriptor_limit
-from relstate.storage.environment import LocalEnvironment, SystemClock, after_fork
-from relstate.storage.environments import environment_of
+from relstate.storage.disk import Disk
+from relstate.storage.environment_choice import environment_of
 from relstate.storage.errors import (
     CommitError,
     FilesystemError,
     StorageFullError,
     UnknownOutcomeError,
 )
-from support.faulty_environment import FaultyEnvironment, SimulatedCrash
+from relstate.storage.local_environment import LocalEnvironment
+from support.faulty_environment import FaultyEnvironment
 
 
 @pytest.fixture
@@ -259,26 +254,6 @@ def test_a_full_disk_ends_a_write_with_an_error(root: Path, number: int, advice:
         environment.write("_log/name", [b"content"])
 
 
-def test_a_short_write_is_continued(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The system may write less than it was given: the rest follows."""
-
-    class ShortWrites(io.FileIO):
-        def write(self, content: Any) -> int:
-            return super().write(memoryview(content)[:3])
-
-    monkeypatch.setattr(
-        disk_module,
-        "open",
-        lambda descriptor, mode, buffering: ShortWrites(descriptor, mode),
-        raising=False,
-    )
-    environment = LocalEnvironment(str(root))
-
-    environment.write("_log/name", [b"content", np.frombuffer(b" and more", np.uint8).data])
-
-    assert (root / "_log" / "name").read_bytes() == b"content and more"
-
-
 def test_what_is_not_there_is_file_not_found(root: Path) -> None:
     """Reading, mapping, measuring and listing all raise it, with the path."""
     environment = LocalEnvironment(str(root))
@@ -374,17 +349,6 @@ def test_every_missing_folder_above_a_store_is_made_durable(tmp_path: Path) -> N
     ]  # fmt: skip
 
 
-# Clocks, randomness, the process
-
-
-def test_the_system_clock_counts_microseconds() -> None:
-    """The wall clock is Unix time in microseconds; the monotonic one does not go back."""
-    clock = SystemClock()
-
-    assert abs(clock.now() - time.time() * 1_000_000) < 5_000_000
-    assert clock.monotonic() <= clock.monotonic()
-
-
 def test_random_ids_are_distinct() -> None:
     """16 bytes in hexadecimal, never the same."""
     environment = LocalEnvironment("/nowhere")
@@ -392,143 +356,6 @@ def test_random_ids_are_distinct() -> None:
 
     assert len(ids) == 1000
     assert all(len(bytes.fromhex(random_id)) == 16 for random_id in ids)
-
-
-def test_the_descriptor_limit_is_a_number_of_files() -> None:
-    """Positive, and never the system's mark for infinity."""
-    assert 3 < descriptor_limit() <= 1_000_000
-
-
-def test_the_descriptor_limit_is_raised_as_far_as_it_may_be() -> None:
-    """It never falls."""
-    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(limit, 500), most))
-        assert raise_descriptor_limit(600) == 600
-        assert raise_descriptor_limit(100) == 600
-        if most != resource.RLIM_INFINITY:
-            assert raise_descriptor_limit(most + 1) == min(most, 1_000_000)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, most))
-
-
-def test_after_fork_calls_in_the_child() -> None:
-    """The function is called in the child, not in the parent."""
-    read, write = os.pipe()
-    parent = os.getpid()
-    after_fork(lambda: os.getpid() != parent and os.write(write, b"c") and None)
-
-    child = os.fork()
-    if child == 0:
-        os._exit(0)
-    os.waitpid(child, 0)
-    os.close(write)
-
-    assert os.read(read, 2) == b"c"
-    os.close(read)
-
-
-# The faulty environment: what others rest their proofs on
-
-
-def test_every_system_call_is_a_touch() -> None:
-    """The faulty disk overrides every method: every call is counted."""
-    disk = type(FaultyEnvironment("/nowhere")._faulty_disk)
-    calls = [name for name in vars(Disk) if not name.startswith("_")]
-
-    assert calls
-    assert all(name in vars(disk) for name in calls)
-
-
-def test_a_crash_is_final(root: Path) -> None:
-    """The call that crashed did nothing, and neither does any later one."""
-    environment = FaultyEnvironment(root, crash_at=3)
-
-    with environment.crashing():
-        environment.put_if_absent("_log/a", b"content")
-
-    assert environment.struck
-    assert len(environment.touches) == 3
-    assert [path.suffix for path in (root / "_log").iterdir()] == [".tmp"]
-    with pytest.raises(SimulatedCrash):
-        environment.read("_log/a")
-
-
-def test_a_power_cut_undoes_what_was_not_synced(root: Path) -> None:
-    """An unsynced name is gone, an unsynced removal is undone, unsynced content is gone."""
-    (root / "_log" / "old").write_bytes(b"old")
-    environment = FaultyEnvironment(root)
-    (root / "_log" / "unsynced").write_bytes(b"no name")
-    environment.publish("_log/unsynced")
-    environment.remove("_log/old")
-    environment.power_cut()
-
-    assert {path.name: path.read_bytes() for path in (root / "_log").iterdir()} == {"old": b"old"}
-
-
-def test_a_power_cut_empties_a_file_whose_content_was_not_synced(root: Path) -> None:
-    """The name survived by the folder's sync; the content did not."""
-    environment = FaultyEnvironment(root)
-    (root / "_log" / "a").write_bytes(b"content")
-    environment.sync_folder("_log")
-    environment.power_cut()
-
-    assert (root / "_log" / "a").read_bytes() == b""
-
-
-def test_a_power_cut_spares_what_was_synced(root: Path) -> None:
-    """A file written at its local path survives when it and its folder were synced."""
-    environment = FaultyEnvironment(root)
-    Path(environment.local_path("_log/a")).write_bytes(b"content")
-    environment.publish("_log/a")
-    environment.sync_folder("_log")
-    environment.put_if_absent("_log/b", b"more")
-    environment.remove("_log/a")
-    environment.sync_folder("_log")
-    environment.power_cut()
-
-    assert {path.name: path.read_bytes() for path in (root / "_log").iterdir()} == {"b": b"more"}
-
-
-def test_a_folder_that_was_not_synced_loses_all_in_it(root: Path) -> None:
-    """Files in it are lost even if they were synced themselves."""
-    environment = FaultyEnvironment(root)
-    (root / "segments").mkdir()
-    (root / "segments" / "a").write_bytes(b"content")
-    environment.publish("segments/a")
-    environment.sync_folder("segments")
-    environment.power_cut()
-
-    assert [path.name for path in root.iterdir()] == ["_log"]
-
-
-def test_a_drawn_power_cut_keeps_loses_or_tears_and_nothing_else(root: Path) -> None:
-    """Over many seeds all three occur; what is synced never changes."""
-    outcomes = set()
-    for seed in range(60):
-        folder = root / f"store{seed}"
-        folder.mkdir()
-        environment = FaultyEnvironment(folder)
-        environment.put_if_absent("safe", b"safe")
-        (folder / "a").write_bytes(b"content")
-        environment.power_cut(seed)
-
-        assert (folder / "safe").read_bytes() == b"safe"
-        outcomes.add((folder / "a").read_bytes() if (folder / "a").exists() else None)
-
-    assert {None, b"", b"content"} < outcomes
-    assert all(content is None or b"content".startswith(content) for content in outcomes)
-
-
-def test_what_happens_just_before_a_touch_is_not_counted(root: Path) -> None:
-    """Others can act at an exact moment, through the same environment."""
-    environment = FaultyEnvironment(
-        root,
-        before=lambda touch: touch == "read _log/a" and environment.put_if_absent("_log/a", b"x"),
-    )
-
-    assert environment.read("_log/a") == b"x"
-    assert environment.touches == ["read _log/a"]
 
 
 def test_an_unknown_outcome_is_not_an_error_of_storage() -> None:
