@@ -19,7 +19,7 @@ from typing import Any, cast
 from relstate.storage import Location
 from relstate.storage.objects.cache import Cache
 from relstate.storage.objects.client import Client, ObjectClient
-from relstate.storage.objects.environment import ObjectEnvironment
+from relstate.storage.objects.object_environment import ObjectEnvironment
 
 SERVER = Path(__file__).with_name("moto_server.py")
 """The program of the server."""
