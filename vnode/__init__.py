@@ -9,7 +9,8 @@ Does not know: tables, files, Spark; it does no I/O.
 """
 
 from .canonical import canonical_form, canonical_row, struct_values
-from .hash import canonical_hasher, scalar_hasher, vnodes_of, xxhash64
+from .hash import SEED as HASH_SEED
+from .hash import canonical_hasher, form_packer, scalar_hasher, vnodes_of, xxhash64
 from .mapping import (
     DEFAULT_SHARDS,
     DEFAULT_VNODE_COUNT,
@@ -22,11 +23,13 @@ from .mapping import (
 __all__ = [
     "DEFAULT_SHARDS",
     "DEFAULT_VNODE_COUNT",
+    "HASH_SEED",
     "MAX_VNODE_COUNT",
     "VnodeMapping",
     "canonical_form",
     "canonical_hasher",
     "canonical_row",
+    "form_packer",
     "scalar_hasher",
     "shard_ranges",
     "shards_of",

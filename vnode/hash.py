@@ -260,7 +260,7 @@ def canonical_hasher(types: Sequence[pa.DataType]) -> Callable[[Sequence[Any]], 
     """
     if not types:
         raise ValueError("at least one column is needed to hash a row")
-    if len(types) == 1 and (pack := _packer(types[0])) is not None:
+    if len(types) == 1 and (pack := form_packer(types[0])) is not None:
         return _single_hasher(pack)
     hash_values = _chained_hasher([_value_hasher(data_type) for data_type in types])
 
@@ -284,7 +284,7 @@ def _single_hasher(pack: _Pack) -> Callable[[Sequence[Any]], int]:
 
 def _value_hasher(data_type: pa.DataType) -> _FormHash:
     """Return the function from a form (not None) and a seed to the hash, unsigned."""
-    pack = _packer(data_type)
+    pack = form_packer(data_type)
     if pack is not None:
         return _packed_hasher(pack)
     if pa.types.is_struct(data_type):
@@ -329,8 +329,11 @@ def _keep_seed(value: Any, seed: int) -> int:
     return seed
 
 
-def _packer(data_type: pa.DataType) -> _Pack | None:
+def form_packer(data_type: pa.DataType) -> _Pack | None:
     """Return the function from a form to the bytes that are hashed; None for a type with parts.
+
+    The hash of a row is the XXH64 of the first value's bytes with `SEED`, then that of each next
+    value's with the hash so far; NULL leaves it.
 
     TypeError for a type that has no hash.
     """

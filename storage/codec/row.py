@@ -25,6 +25,7 @@ from .point_nested import MapPoint, PointBody, StructPoint, TuplePoint, list_poi
 from .point_value import PointValue, point_value
 from .ragged import Buffer, Bytes, Positions
 from .row_body import RowBody
+from .row_function import Place, RowFunction
 from .value_field import BytesField, Field, fixed_field
 
 _MISFITS = (struct.error, TypeError, AttributeError, ValueError, ArithmeticError)
@@ -85,6 +86,16 @@ class RowCodec:
         """Return `decode_fields` for the columns at ``indices`` only, in that order."""
         return self._point.decoder_of(indices)
 
+    def row_function(
+        self, places: Sequence[Place], header: bytes, row_class: type[Any], otherwise: RowFunction
+    ) -> RowFunction:
+        """Return the quickest function from (key, data) to a row of the values at some places.
+
+        See `row_function.row_function`. ``header`` is what precedes the row in ``data``. ValueError
+        or struct.error if the bytes are not such a row, OverflowError as of `decode_fields`.
+        """
+        return self._point.row_function(places, header, row_class, otherwise)
+
     def decode_row(self, data: bytes, start: int) -> tuple[Any, ...]:
         """Return the values of the row from ``start`` to the end of ``data``.
 
@@ -97,7 +108,8 @@ class RowCodec:
 class PointRow:
     """The codec of single rows whose columns have the given Arrow types. Immutable.
 
-    It takes about a microsecond for a handful of plain columns. ``decode_fields``: see `RowCodec`.
+    It takes about a microsecond for a handful of plain columns. ``decode_fields`` and
+    ``row_function``: see `RowCodec`.
     """
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
@@ -106,6 +118,7 @@ class PointRow:
         self._body = PointBody([_point_of(arrow_type) for arrow_type in types], fields)
         self.decode_fields = self._body.decode
         self.decoder_of = self._body.decoder_of
+        self.row_function = self._body.row_function
 
     def encode(self, values: Sequence[Any]) -> bytes:
         """Return the bytes of a row.

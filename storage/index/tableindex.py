@@ -7,7 +7,7 @@ Does not know: which of several indexes is the best.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -27,12 +27,14 @@ from ..predicate.keyspace import key_ranges
 from ..predicate.predicate import Predicate
 from ..schema.index import IndexDefinition
 from ..table.encoding import Encoding
+from ..table.pointget import RowFinder
+from ..table.prefixget import EntryReader, PrefixGet
 from ..table.record import Row, row_type
 from ..table.secondary import IndexMatches
 from ..table.storagetable import StorageTable
 from .layout import IndexLayout
 
-_Shape: TypeAlias = tuple[Callable[[Iterable[Any]], Row], list[int]]
+_Shape: TypeAlias = tuple[type[Row], list[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,23 @@ class TableIndex:
         make, positions = shape
         plain = [tuple(row) for row in rows if row is not None]
         return [make(row[position] for position in positions) for row in plain]
+
+    def prefix_get(self, names: tuple[str, ...] | None, find: RowFinder | None) -> PrefixGet | None:
+        """Return the quickest lookup of all columns' values: see `SecondaryIndex.prefix_get`."""
+        if not self._ends_with_key:
+            return None
+        shape = self._shape(names)
+        if shape is None:
+            read_key: Callable[[bytes], tuple[Any, ...]] | None = self._table.key_locator
+            row_of: Callable[..., Row | None] | None = find
+        else:
+            read_key = self._table.key_reader
+            row_of = self._layout.encoding.plain_rows_of(shape[0].columns)[1]
+        if read_key is None or row_of is None:
+            return None
+        return self._entries.prefix_get(
+            self._width, EntryReader(shape is not None, read_key, row_of)
+        )
 
     def _prefix(self, values: Sequence[Any]) -> bytes:
         """Return what the keys of the entries begin with whose first columns have some values."""

@@ -268,36 +268,45 @@ class SegmentFile:
         if span_filter is not None:
             span_filter.record_misses(count)
 
-    def pairs_after(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
-        """Return the entries whose keys begin with a prefix, ascending. Meant for a few of them.
+    def prefix_getter(self) -> Callable[[bytes], list[tuple[bytes, bytes]]]:
+        """Return the fastest function from a prefix to the entries whose keys begin with it.
 
-        CorruptionError or FilesystemError, naming the file, if it cannot be read.
+        They ascend; it is meant for a few of them. It raises CorruptionError or FilesystemError,
+        naming the file, if that cannot be read.
         """
-        transaction = self._transaction or self._opened()
+        transaction = self._opened()
         if transaction is None:
-            blocks = self.blocks(prefix, successor(prefix), _FEW_LEAVES)
-            return [
-                pair
-                for block in blocks
-                for pair in zip(
-                    block.key_bytes().to_pylist(), block.value_bytes().to_pylist(), strict=True
-                )
-            ]
-        pairs: list[tuple[bytes, bytes]] = []
-        try:
-            with self._lock, transaction.cursor() as cursor:
+            return self._pairs_after
+        # A new cursor is quicker than one that was elsewhere, which first looks there. Not with the
+        # lock: the transaction only reads.
+        open_cursor = transaction.cursor
+
+        def pairs_after(prefix: bytes) -> list[tuple[bytes, bytes]]:
+            pairs: list[tuple[bytes, bytes]] = []
+            try:
+                # Any: its keys are bytes, as the transaction does not return buffers.
+                cursor: Any = open_cursor()
                 is_placed = cursor.set_range(prefix)
-                while is_placed:
-                    pair: Any = cursor.item()
-                    if not pair[0].startswith(prefix):
-                        break
-                    pairs.append(pair)
+                while is_placed and cursor.key().startswith(prefix):
+                    pairs.append(cursor.item())
                     is_placed = cursor.next()
-        except lmdb.Error:
-            # The context costs more than the lookup.
-            with self._reporting_damage():
-                raise
-        return pairs
+            except lmdb.Error:
+                # The context costs more than the lookup.
+                with self._reporting_damage():
+                    raise
+            return pairs
+
+        return pairs_after
+
+    def _pairs_after(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        """Return what `prefix_getter` finds, from pages."""
+        return [
+            pair
+            for block in self.blocks(prefix, successor(prefix), _FEW_LEAVES)
+            for pair in zip(
+                block.key_bytes().to_pylist(), block.value_bytes().to_pylist(), strict=True
+            )
+        ]
 
     def _find(self, key: bytes) -> bytes | None:
         pages = self._paged()

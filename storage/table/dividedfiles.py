@@ -133,7 +133,7 @@ class DividedFiles(TableFiles):
     def prefix_getters(self, full_prefix: bytes) -> tuple[PrefixGetter, ...]:
         """Return what finds entries below a prefix; see `TableFiles.prefix_getters`."""
         segments = self._holding(full_prefix, successor(full_prefix) or _END)
-        return tuple(file.pairs_after for file in self._open(segments))
+        return tuple(file.prefix_getter() for file in self._open(segments))
 
     def holding(self, full_key: bytes) -> Sequence[SegmentFile]:
         """Return the open files that may hold a key, the newest first."""

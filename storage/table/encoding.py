@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..codec.ragged import Bytes, Positions
+from ..codec.row_function import RowFunction
 from ..errors import OptionError
 from ..log.segment_record import TableStatistics
 from ..log.table_definition import TableDefinition
@@ -23,7 +24,7 @@ from ..segment.block import Block
 from ..segment.key import KeyPrefix, Kind
 from .document.documentencoding import DocumentEncoding
 from .expiry_columns import ExpiryColumn
-from .fullkey import KeyEncoder
+from .fullkey import KeyEncoder, KeyLocator, KeyReader
 from .record import Row
 from .resolve import Fold, Keep, Resolver
 from .rowencoding import RowEncoding
@@ -171,8 +172,28 @@ class Encoding(Protocol):
         It raises `fullkey.MISFITS` for values of which `encode_key` must decide what they are.
         """
 
+    def prefix_encoder(self, count: int) -> KeyEncoder | None:
+        """Return the quickest function from the first ``count`` key values to (vnode, prefix).
+
+        The prefix is that of `encode_key_prefix`. None: none; errors as of `key_encoder`.
+        """
+
     @property
-    def plain_rows(self) -> tuple[range, Callable[[Sequence[Any], bytes], Row]]:
+    def key_locator(self) -> KeyLocator | None:
+        """The quickest function from a primary key's bytes to (values, vnode, full key); or None.
+
+        It raises `fullkey.MISFITS` or IndexError for keys that `locate` must read.
+        """
+
+    @property
+    def key_reader(self) -> KeyReader | None:
+        """The quickest function from a primary key's bytes to its values, or None.
+
+        Errors as of `key_locator`.
+        """
+
+    @property
+    def plain_rows(self) -> tuple[range, RowFunction]:
         """(heads, decode): of values under the present schema that neither expire nor delete.
 
         ``heads``: their first bytes; ``decode`` takes a primary key's values and a value with such
@@ -180,9 +201,7 @@ class Encoding(Protocol):
         bytes are not such a row, or are one under another schema.
         """
 
-    def plain_rows_of(
-        self, columns: Sequence[str]
-    ) -> tuple[range, Callable[[Sequence[Any], bytes], Row]]:
+    def plain_rows_of(self, columns: Sequence[str]) -> tuple[range, RowFunction]:
         """Return what `plain_rows` is, of rows of these columns only; the others stay bytes."""
 
     def encode_key_prefix(self, values: Sequence[Any]) -> bytes:

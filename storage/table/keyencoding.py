@@ -34,7 +34,7 @@ from ..schema.batch import BatchShape
 from ..schema.schema import KeyRange, TableSchema
 from ..segment.block import Block
 from ..segment.key import KeyPrefix, successor
-from .fullkey import KeyEncoder, key_encoder
+from .fullkey import KeyEncoder, KeyLocator, KeyReader, key_encoder, key_locator, key_reader
 from .scan import Bounds
 
 
@@ -248,6 +248,20 @@ class KeyEncoding:
     def key_encoder(self) -> KeyEncoder | None:
         """The quickest encoder of one key: see `Encoding.key_encoder`."""
         return key_encoder(self.prefix, self.schema)
+
+    def prefix_encoder(self, count: int) -> KeyEncoder | None:
+        """Return the quickest encoder of a prefix: see `Encoding.prefix_encoder`."""
+        return key_encoder(self.prefix, self.schema, count)
+
+    @cached_property
+    def key_locator(self) -> KeyLocator | None:
+        """The quickest way to do what `locate` does: see `Encoding.key_locator`."""
+        return key_locator(self.prefix, self.schema)
+
+    @cached_property
+    def key_reader(self) -> KeyReader | None:
+        """The quickest decoder of a primary key: see `Encoding.key_reader`."""
+        return key_reader(self.prefix, self.schema)
 
     def locate(self, primary_key: bytes) -> tuple[list[Any], bytes]:
         """Return (values, full key) of a primary key given as its bytes.

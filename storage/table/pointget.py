@@ -1,8 +1,8 @@
 """The lookup of one row in as few steps as there can be; what depends on the table is done before.
 
 LMDB finds a key in a microsecond, and each function of Python on the way takes a twentieth of one
-or more. So the usual case is one function, made for the table: a usual key (see fullkey.py), and a
-value under the present schema without flags. All else is left to the general way.
+or more. So the usual case is a few functions, made for the table: a usual key (see fullkey.py), and
+a value under the present schema without flags. All else is left to the general way.
 
 Promises: what is returned is what the general way returns; where that would raise an error, or the
 case is another, it is taken.
@@ -21,15 +21,54 @@ from ..segment.segment import LOOKUP_ERRORS
 from .columnnames import visible_names
 from .encoding import Encoding
 from .fullkey import MISFITS
+from .header import is_delete
 from .record import Row, row_type
 from .tablefiles import TableFiles
 
-_UNUSUAL = (*LOOKUP_ERRORS, *MISFITS, CorruptionError, IndexError, OverflowError)
+UNUSUAL_ERRORS = (*LOOKUP_ERRORS, *MISFITS, CorruptionError, IndexError, OverflowError)
+"""What the quick functions raise where the general way says what is wrong, or reads the row."""
+UNUSUAL: Row = Row()
+"""What a quick function returns instead of a row that it leaves to the general way."""
 
 _MOST_COLUMN_GETS = 64
 
 PointGet: TypeAlias = Callable[[Sequence[Any]], Row | None]
 """Takes the values of a primary key; returns the row, None if there is none."""
+RowFinder: TypeAlias = Callable[[Sequence[Any], int, bytes], Row | None]
+"""Takes the values of a primary key, the vnode and the full key; returns the row, None if none.
+
+It returns `UNUSUAL` or raises one of `UNUSUAL_ERRORS` where the general way is to be taken."""
+
+
+def row_finder(
+    encoding: Encoding, files: TableFiles, columns: Sequence[str] | None = None
+) -> RowFinder | None:
+    """Return what finds the rows of a table, or some of their columns, if they are usual.
+
+    None if its rows are not their newest entries.
+    """
+    if encoding.has_parts or encoding.fold is not None:
+        return None
+    heads, decode = encoding.plain_rows if columns is None else encoding.plain_rows_of(columns)
+    least_head, most_head = heads[0], heads[-1]
+    prefix_bytes = encoding.prefix.size
+
+    def find(key: Sequence[Any], vnode: int, full_key: bytes) -> Row | None:
+        getters = files.getters_by_vnode
+        if getters is None or len(full_key) >= GROUP_KEY_BYTES:
+            return UNUSUAL
+        bounds, lookups_by_span = getters[vnode]
+        position = bisect_right(bounds, full_key[prefix_bytes:]) if bounds else 0
+        for look_up in lookups_by_span[position]:
+            value = look_up(full_key)
+            if value is not None:
+                if least_head <= value[0] <= most_head:
+                    row: Row = decode(key, value)
+                    return row
+                return None if is_delete(value) else UNUSUAL
+        return None
+
+    return find
 
 
 def point_get(
@@ -42,32 +81,18 @@ def point_get(
 
     It is ``general_get`` if the table has no usual keys, or its rows are not their newest entries.
     """
-    encode = encoding.key_encoder
-    if encode is None or encoding.has_parts or encoding.fold is not None:
+    encode, find = encoding.key_encoder, row_finder(encoding, files, columns)
+    if encode is None or find is None:
         return general_get
-    heads, decode = encoding.plain_rows if columns is None else encoding.plain_rows_of(columns)
-    least_head, most_head = heads[0], heads[-1]
-    prefix_bytes = encoding.prefix.size
 
     def get(key: Sequence[Any]) -> Row | None:
         try:
             vnode, full_key = encode(key)
-            getters = files.getters_by_vnode
-            if getters is None or len(full_key) >= GROUP_KEY_BYTES:
-                return general_get(key)
-            bounds, lookups_by_span = getters[vnode]
-            position = bisect_right(bounds, full_key[prefix_bytes:]) if bounds else 0
-            for look_up in lookups_by_span[position]:
-                value = look_up(full_key)
-                if value is not None:
-                    if least_head <= value[0] <= most_head:
-                        return decode(key, value)
-                    return general_get(key)
-            return None
-        except _UNUSUAL:
-            # Outside of this block, as what it raises is not due to this error.
-            pass
-        return general_get(key)
+            row = find(key, vnode, full_key)
+        except UNUSUAL_ERRORS:
+            # Read outside of this block, as what that raises is not due to this error.
+            row = UNUSUAL
+        return general_get(key) if row is UNUSUAL else row
 
     return get
 

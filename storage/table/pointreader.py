@@ -24,7 +24,7 @@ from .lookup import Lookup
 from .prefixes import PrefixReader
 from .record import Row
 from .resolve import keep_visible
-from .tablefiles import TableFiles
+from .tablefiles import TableFiles, newest_pairs
 
 
 class PointReader:
@@ -82,15 +82,8 @@ class PointReader:
         """
         prefix = longkey.group_key(full_prefix)
         getters = self._files.prefix_getters(full_prefix)
-        if len(getters) == 1:
-            pairs = getters[0](prefix)
-        else:
-            newest: dict[bytes, bytes] = {}
-            for pairs_after in reversed(getters):
-                newest.update(pairs_after(prefix))
-            pairs = sorted(newest.items())
         entries: list[tuple[bytes, bytes]] = []
-        for pair in pairs:
+        for pair in newest_pairs(getters, prefix):
             key, value = pair
             if longkey.is_long(key):
                 return self._long_prefix_entries(full_prefix)

@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..codec.ragged import Bytes, Positions, first_of_equal
+from ..codec.row_function import RowFunction
 from ..errors import (
     NullKeyError,
     NullValueError,
@@ -284,28 +285,32 @@ class RowEncoding(KeyEncoding):
         return self._delete_value
 
     @cached_property
-    def plain_rows(self) -> tuple[range, Callable[[Sequence[Any], bytes], Row]]:
+    def plain_rows(self) -> tuple[range, RowFunction]:
         """What decodes the usual values: see `Encoding.plain_rows`."""
-        decode_fields = self._values.decode_fields
-        decode = _row_decoder(self._row_type, self._arranged, self._values.header, decode_fields)
+        places = [
+            place
+            for place, column in zip(self._order, self.schema.columns, strict=True)
+            if not column.hidden
+        ]
+        decode_fields, header = self._values.decode_fields, self._values.header
+        general = _row_decoder(self._row_type, self._arranged, header, decode_fields)
+        decode = self._values.row_function(places, header, self._row_type, general)
         return self._values.plain_heads, decode
 
-    def plain_rows_of(
-        self, columns: Sequence[str]
-    ) -> tuple[range, Callable[[Sequence[Any], bytes], Row]]:
+    def plain_rows_of(self, columns: Sequence[str]) -> tuple[range, RowFunction]:
         """Return what decodes some columns of the usual values: see `Encoding.plain_rows_of`."""
-        places = dict(zip((c.name for c in self.schema.columns), self._order, strict=True))
-        stored = [index for in_key, index in map(places.__getitem__, columns) if not in_key]
+        by_name = dict(zip((c.name for c in self.schema.columns), self._order, strict=True))
+        places = [by_name[name] for name in columns]
+        stored = [index for in_key, index in places if not in_key]
         decode_fields = self._values.decoder_of(stored)
         key_count = len(self.key_names)
         arrange = _arrangement(
-            [
-                index if in_key else key_count + stored.index(index)
-                for in_key, index in map(places.__getitem__, columns)
-            ],
+            [index if in_key else key_count + stored.index(index) for in_key, index in places],
             key_count + len(stored),
         )
-        decode = _row_decoder(row_type(columns), arrange, self._values.header, decode_fields)
+        row_class, header = row_type(columns), self._values.header
+        general = _row_decoder(row_class, arrange, header, decode_fields)
+        decode = self._values.row_function(places, header, row_class, general)
         return self._values.plain_heads, decode
 
     def decode_row(self, key: Sequence[Any], value: bytes) -> Row | None:
@@ -340,10 +345,7 @@ def _row_decoder(
             raise ValueError("the row is encoded under another schema")
         return new(row_class, arrange((*key, *decode_fields(value, start, len(value)))))
 
-    def decode_in_order(key: Sequence[Any], value: bytes) -> Row:
-        return new(row_class, (*key, *decode_fields(value, 0, len(value))))
-
-    return decode_in_order if arrange is tuple and not start else decode
+    return decode
 
 
 def _row_order(schema: TableSchema) -> list[tuple[bool, int]]:

@@ -18,6 +18,8 @@ from ..predicate.condition import And, Condition, Or
 from ..predicate.predicate import Predicate
 from ..segment.key import KeyPrefix
 from .encoding import Encoding
+from .pointget import RowFinder
+from .prefixget import PrefixGet
 from .record import Row
 
 # An index is used for a condition if it leaves so few rows, or at most one of so many.
@@ -89,6 +91,13 @@ class SecondaryIndex(Protocol):
         """Return columns of the rows that `keys` names; None if the index does not hold them.
 
         ``names``: None for the visible columns of the table.
+        """
+
+    def prefix_get(self, names: tuple[str, ...] | None, find: RowFinder | None) -> PrefixGet | None:
+        """Return the quickest function from values of all columns to what `get_by` returns.
+
+        None if there is none. ``names``: as of `rows`; ``find``: what finds the rows with these
+        columns in the table.
         """
 
 

@@ -35,11 +35,13 @@ from .dividedfiles import files_of
 from .encoding import Encoding
 from .first_rows import seek_first_rows
 from .header import EXPIRY
+from .indexgets import IndexGets
 from .keyspan import disjoint_groups
 from .lookup import Lookup
 from .pointget import ColumnGets, point_get
 from .pointreader import PointReader
 from .prefixes import PrefixReader
+from .prefixget import EntryReader, PrefixGet, prefix_get
 from .pruning import (
     check_vnodes,
     ranges_in,
@@ -86,6 +88,7 @@ class StorageTable:
         self.point_get = point_get(encoding, self._files, self._points.get)
         self.key_length = len(encoding.key_names) if encoding.schema.row_id is None else -1
         self._column_gets = ColumnGets(encoding, self._files, self._points.get)
+        self._index_gets = IndexGets(encoding, self._files, self.indexes)
 
     def reads(
         self,
@@ -152,6 +155,10 @@ class StorageTable:
         """Return the visible (full key, value) below a prefix: see `PointReader`."""
         return self._points.prefix_entries(full_prefix)
 
+    def prefix_get(self, count: int, reader: EntryReader) -> PrefixGet | None:
+        """Return the quickest lookup of what is made of entries: see `prefixget.prefix_get`."""
+        return prefix_get(self.encoding, self._files, count, reader)
+
     def seconds_left(self, key: Sequence[Any], path: Sequence[Any]) -> float | None:
         """Return after how many seconds a row, or a part, is gone: see `PointReader`."""
         return self._points.seconds_left(key, path)
@@ -163,6 +170,10 @@ class StorageTable:
 
         IndexNotFoundError, SchemaMismatchError, ValueRangeError.
         """
+        get = self._index_gets.whole.get(index) if columns is None else None
+        rows = get(values) if get else self._index_gets.rows(index, values, columns)
+        if rows is not None:
+            return rows
         names = None if columns is None else visible_names(self.encoding, columns)
         return conditional.get_by(self, index, values, names)
 

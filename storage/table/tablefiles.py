@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import compress
 from typing import TypeAlias, TypeVar
 
@@ -51,7 +51,8 @@ class TableFiles:
     """The files of a table. Safe between threads; it holds them open while it lives.
 
     ``getters_by_vnode``: where `getters` finds what it returns for the keys of each vnode; None
-    until it is called and after `close`.
+    until it is called and after `close`. ``newest_below_by_vnode``: what finds the
+    newest entry of each key below a prefix of each vnode; None until `prefix_getters` is called.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class TableFiles:
         self._held: dict[str, SegmentFile] = {}
         self.getters_by_vnode: Sequence[KeyGetters] | None = None
         self._prefix_getters: Sequence[tuple[PrefixGetter, ...]] | None = None
+        self.newest_below_by_vnode: Sequence[PrefixGetter] | None = None
         self._cold: _ColdLookups | None = None
 
     @property
@@ -102,7 +104,7 @@ class TableFiles:
         """
         files = self._undamaged
         if files is None:
-            self.getters_by_vnode = self._prefix_getters = None
+            self.getters_by_vnode = self._prefix_getters = self.newest_below_by_vnode = None
             files = self._open_files = self._open(self.segments)
         return files
 
@@ -132,6 +134,7 @@ class TableFiles:
     def close(self) -> None:
         """Release the files; the next use opens them again. For a read that has met damage."""
         self._open_files = self.getters_by_vnode = self._prefix_getters = self._cold = None
+        self.newest_below_by_vnode = None
         self._held = {}
 
     def _sorted_runs(
@@ -236,8 +239,12 @@ class TableFiles:
         """
         by_vnode = self._prefix_getters
         if by_vnode is None:
-            getters = [file.pairs_after for file in self.opened]
+            getters = [file.prefix_getter() for file in self.opened]
             by_vnode = lookups_by_vnode(self.segments, getters, self._encoding)
+            self.newest_below_by_vnode = [
+                lookups[0] if len(lookups) == 1 else partial(newest_pairs, lookups)
+                for lookups in by_vnode
+            ]
             self._prefix_getters = by_vnode
         return by_vnode[self._encoding.prefix.vnode_of(full_prefix)]
 
@@ -255,6 +262,19 @@ class _ColdLookups:
     ) -> _ColdLookups:
         getters: list[Getter] = [*files]
         return cls(files, lookups_by_vnode(segments, getters, encoding))
+
+
+def newest_pairs(getters: Sequence[PrefixGetter], prefix: bytes) -> list[tuple[bytes, bytes]]:
+    """Return the newest entry of each key below a prefix, in key order.
+
+    ``getters``: of files, the newest first.
+    """
+    newest: list[tuple[bytes, bytes]] = []
+    for pairs_after in getters:
+        pairs = pairs_after(prefix)
+        if pairs:
+            newest = sorted((dict(pairs) | dict(newest)).items()) if newest else pairs
+    return newest
 
 
 def lookups_by_vnode(

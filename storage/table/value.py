@@ -65,7 +65,7 @@ class ValueEncoding:
 
     ``header``: that of the values which `encode_row` returns; ``decode_fields``: the function from
     (data, start, end) to the values of the columns not in the key, of a body under the present
-    schema, and ``decoder_of`` makes it of some of them; see `RowCodec`.
+    schema, ``decoder_of`` makes it of some of them, ``row_function`` makes rows; see `RowCodec`.
     """
 
     def __init__(self, definition: TableDefinition) -> None:
@@ -77,6 +77,7 @@ class ValueEncoding:
         self._codec = self._layout.codec
         self.decode_fields = self._codec.decode_fields
         self.decoder_of = self._codec.decoder_of
+        self.row_function = self._codec.row_function
         self.names = [column.name for column in schema.value_columns]
         self.upsert = UPSERTS[properties.merge]
         self.header: bytes = encode_headers(self.upsert, schema.version, 1)[0].as_py()

@@ -43,29 +43,83 @@ _ODD: st.SearchStrategy[Any] = st.one_of(
     st.binary(),
     st.integers(-100, 100).map(np.int64),
 )
-_KEYS = st.one_of(
-    st.lists(st.sampled_from(sorted(_USUAL)), min_size=1, max_size=3), st.just(["STRING"])
-)
+_KEYS = st.lists(st.sampled_from([*sorted(_USUAL), "STRING"]), min_size=1, max_size=3)
+_VNODES = st.sampled_from([1, 7, 256, 1000])
 
 
-def encoding_of(types: list[str]) -> RowEncoding:
-    """Return the encoding of a table whose key has these types."""
+def encoding_of(types: list[str], vnode_count: int = 7, hashed: int = 3) -> RowEncoding:
+    """Return the encoding of a table whose key has these types; some of its last are hashed."""
     columns = ", ".join(f"k{number} {name}" for number, name in enumerate(types))
     names = [f"k{number}" for number in range(len(types))]
-    schema = TableSchema.build(parse_columns(f"{columns}, v STRING"), names, names)
-    return RowEncoding(TableDefinition(3, "t", schema, 2), 7)
+    schema = TableSchema.build(parse_columns(f"{columns}, v STRING"), names, names[-hashed:])
+    return RowEncoding(TableDefinition(3, "t", schema, 2), vnode_count)
 
 
-@given(data=st.data(), types=_KEYS)
-def test_usual_keys_have_the_bytes_of_the_general(data: st.DataObject, types: list[str]) -> None:
-    """Whole numbers of each width, several of them, and a text with any characters."""
-    encoding = encoding_of(types)
-    values = [data.draw(_USUAL.get(name, st.text(st.characters(codec="utf-8")))) for name in types]
+def usual_values(types: list[str]) -> st.SearchStrategy[tuple[Any, ...]]:
+    """Return the values of usual keys of some types."""
+    text = st.text(st.characters(codec="utf-8"))
+    return st.tuples(*(_USUAL.get(name, text) for name in types))
+
+
+@given(data=st.data(), types=_KEYS, vnodes=_VNODES, hashed=st.integers(1, 3))
+def test_usual_keys_have_the_bytes_of_the_general(
+    data: st.DataObject, types: list[str], vnodes: int, hashed: int
+) -> None:
+    """Whole numbers of each width, texts with any characters, in any order and number."""
+    encoding = encoding_of(types, vnodes, hashed)
+    values = data.draw(usual_values(types))
     assert encoding.key_encoder is not None
+    assert encoding.key_locator is not None
+    assert encoding.key_reader is not None
     vnode, full_key = encoding.key_encoder(values)
+    primary_key = full_key[encoding.prefix.size :]
 
     assert full_key == encoding.encode_key(values)
     assert vnode == encoding.prefix.vnode_of(full_key)
+    assert encoding.key_locator(primary_key) == (values, vnode, full_key)
+    assert encoding.key_reader(primary_key) == values
+
+
+@given(data=st.data(), types=_KEYS)
+def test_prefixes_have_the_bytes_of_the_general(data: st.DataObject, types: list[str]) -> None:
+    """Of the first columns, if the distribution key is among them; else there is no encoder."""
+    encoding = encoding_of(types, hashed=1)
+    values = data.draw(usual_values(types))
+    encode = encoding.prefix_encoder(len(types))
+    assert encode is not None
+    vnode, prefix = encode(values)
+
+    assert prefix == encoding.encode_key_prefix(values)
+    assert vnode == encoding.prefix.vnode_of(prefix)
+    assert len(types) == 1 or encoding.prefix_encoder(len(types) - 1) is None
+
+
+@given(data=st.data(), types=_KEYS)
+def test_other_bytes_are_left_to_the_general_way(data: st.DataObject, types: list[str]) -> None:
+    """Cut off, continued or changed: they are refused, or have the general way's values."""
+    encoding = encoding_of(types)
+    primary_key = bytearray(encoding.encode_key(data.draw(usual_values(types))))
+    del primary_key[: encoding.prefix.size]
+    place = data.draw(st.integers(0, len(primary_key)))
+    damaged = data.draw(
+        st.sampled_from(
+            [
+                bytes(primary_key[:place]),
+                bytes(primary_key[:place] + b"\0" + primary_key[place:]),
+                bytes(primary_key[:place] + b"\2" + primary_key[place + 1 :]),
+            ]
+        )
+    )
+    assert encoding.key_locator is not None
+    assert encoding.key_reader is not None
+    try:
+        values, _, full_key = encoding.key_locator(damaged)
+    except (*MISFITS, IndexError):
+        with pytest.raises((*MISFITS, IndexError)):
+            encoding.key_reader(damaged)
+        return
+    assert (list(values), full_key) == encoding.locate(damaged)
+    assert encoding.key_reader(damaged) == values
 
 
 @given(values=st.lists(_ODD, max_size=3), types=_KEYS)
@@ -83,20 +137,20 @@ def test_other_keys_are_left_to_the_general_way(values: list[Any], types: list[s
 @pytest.mark.parametrize(
     ("columns", "primary_key", "distribution_key"),
     [
-        ("a INT, b INT", ["a", "b"], ["b"]),
-        ("a INT, b INT", ["a", "b"], ["a"]),
         ("a INT", ["a DESC"], ["a"]),
-        ("a INT, b STRING", ["a", "b"], ["a", "b"]),
+        ("a INT, b STRING", ["a", "b DESC"], ["a"]),
         ("a DATE", ["a"], ["a"]),
+        ("a INT, b DOUBLE", ["a", "b"], ["a"]),
     ],
 )
 def test_tables_of_other_keys_have_no_quick_encoder(
     columns: str, primary_key: list[str], distribution_key: list[str]
 ) -> None:
-    """Descending keys, other types, texts among others, and rows distributed by some columns."""
+    """Descending keys, and those with other types."""
     schema = TableSchema.build(parse_columns(columns), primary_key, distribution_key)
+    encoding = RowEncoding(TableDefinition(3, "t", schema, 2), 7)
 
-    assert RowEncoding(TableDefinition(3, "t", schema, 2), 7).key_encoder is None
+    assert encoding.key_encoder is encoding.key_locator is encoding.key_reader is None
 
 
 @pytest.fixture
