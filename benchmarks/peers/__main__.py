@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..machine import commit, machine
-from .environment_choice import NEEDS, NotAvailableError, Place, own_environment, this_environment
+from .environments import NEEDS, NotAvailableError, Place, own_environment, this_environment
 from .inputs import Inputs, Size
 from .page import page_text, table_text
 from .plot import ratio_plot

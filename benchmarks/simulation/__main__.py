@@ -1,10 +1,11 @@
 """Prints the tables of docs/scaling.md that are named; without names all of them."""
 
 import sys
+from collections.abc import Callable
 
 from .tables import checkpoints, reads, sizes, writers, year
 
-PARTS = {
+PARTS: dict[str, Callable[[], None]] = {
     "sizes": sizes,
     "reads": reads,
     "checkpoints": checkpoints,

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from relstate.storage.disk import Content
 from relstate.storage.paths import SEGMENTS, segment_path
 
 from .simulated_time import SimulatedTime
@@ -61,6 +62,20 @@ class SimulatedBucket:
         if names:
             self._request("get", GET, sum(len(content or b"") for content in contents))
         return contents
+
+    def hold(self, name: str, size: int, digest: str) -> object:
+        """Do nothing: no cache evicts a file."""
+
+    def bring(self, name: str, size: int, digest: str) -> tuple[object, None]:
+        """Raise: segments have no bytes."""
+        raise FileNotFoundError(name)
+
+    def parts(self, name: str, size: int, digest: str) -> None:
+        """Return None: segments have no bytes."""
+
+    def drop_copy(self, name: str) -> bool:
+        """Return False: there are no copies."""
+        return False
 
     def map(self, name: str) -> NDArray[np.uint8]:
         """Get a file."""
@@ -142,7 +157,7 @@ class SimulatedBucket:
         self._request("put segment", PUT, size)
         self.segments[segment_path(name)] = size
 
-    def write(self, name: str, parts: Iterable[bytes | memoryview]) -> None:
+    def write(self, name: str, parts: Iterable[Content]) -> None:
         """Put a file."""
         self.put_if_absent(name, b"".join(parts))
 

@@ -24,7 +24,7 @@ def record(
 
     ``first``, ``last``: the vnode and the number of its first and of its last row.
     """
-    numbers = (first[1], last[1]) if first[0] == last[0] else (0, KEYS - 1)
+    least, greatest = (first[1], last[1]) if first[0] == last[0] else (0, KEYS - 1)
     of_table = TableStatistics(
         TABLE,
         max(sum(shard_bytes) // 100, 1),
@@ -32,7 +32,8 @@ def record(
         full_key(*first),
         full_key(*last),
         tuple(shard_bytes),
-        *(full_key(0, number)[PREFIX.size :] for number in numbers),
+        full_key(0, least)[PREFIX.size :],
+        full_key(0, greatest)[PREFIX.size :],
     )
     return SegmentRecord(name, max(sum(shard_bytes), 4096), "0123456789abcdef", (of_table,))
 

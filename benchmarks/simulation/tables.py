@@ -9,6 +9,7 @@ import time
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from relstate.storage.log.entry import Entry
 from relstate.storage.log.history import EntryCache
@@ -135,7 +136,7 @@ def _print_reads(environment: SimulatedBucket, terabytes: float) -> None:
         segments = result.segments if isinstance(result, ReadPlan) else result
         travels = len(pickle.dumps(result)) if isinstance(result, ReadPlan) else 0
         fresh = Log(environment, EntryCache(), ManifestCache()).load()
-        memory = _memory_of(lambda work=work, fresh=fresh: (work(fresh), fresh))
+        memory = _memory_of(partial(work, fresh))
         print(
             f"| {terabytes} TB | {name} | {gets} | {size / 1e6:,.2f} MB | {1e3 * seconds:,.0f} ms "
             f"| {memory / 1e6:,.1f} MB | {len(segments):,} | {travels / 1e6:.2f} MB |",
