@@ -318,7 +318,7 @@ def test_memory_is_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
             yield from batches_of(rows, 100)
             taken.append(1)
 
-    sizes = []
+    sizes: list[int] = []
     for batch in partial_rows(aggregate, source()):
         assert len(taken) <= 5 * (len(sizes) + 1)
         sizes.append(batch.nbytes)

@@ -94,13 +94,18 @@ def test_python_values_become_what_spark_makes_of_their_json(document: Any) -> N
     assert _json(stored["value"], stored["metadata"]) == _json(*spark_form)
 
 
+def read_by_spark(stored: dict[str, bytes]) -> Any:
+    """Return the value of a variant; what Spark annotates it with is the type of another method."""
+    return VariantUtils.to_python(stored["value"], stored["metadata"])
+
+
 def _json(value: bytes, metadata: bytes) -> str:
     """Return a variant as JSON with sorted keys, in which numbers are doubles and no zero is -0."""
 
     def double(digits: str) -> float:
         return float(digits) + 0.0
 
-    text = json.dumps(VariantUtils.to_python(value, metadata), default=float)
+    text = json.dumps(read_by_spark({"value": value, "metadata": metadata}), default=float)
     return json.dumps(json.loads(text, parse_float=double), sort_keys=True)
 
 
@@ -120,8 +125,7 @@ def _json(value: bytes, metadata: bytes) -> str:
 def test_plain_python_values(value: Any) -> None:
     """They come back from Spark's reader as they are."""
     stored = variant_of([value])
-    seen = VariantUtils.to_python(stored["value"], stored["metadata"])
-    assert seen == [value]
+    assert read_by_spark(stored) == [value]
     assert variant_of(stored) == stored
 
 
@@ -207,11 +211,12 @@ def test_fields_are_in_the_order_of_utf16() -> None:
     ]
     document = {name: [{"\uffee": 1, "\U0001f600": 2}, 3, 1, 2] for name in names}
     stored_names = ("value", "metadata")
+    given = variant_of(document)
     for stored in (
-        variant_of(document),
-        dict(zip(stored_names, rebuilt([tuple(variant_of(document).values())])[0], strict=True)),
+        given,
+        dict(zip(stored_names, rebuilt([(given["value"], given["metadata"])])[0], strict=True)),
     ):
-        fields = VariantUtils.to_python(stored["value"], stored["metadata"])
+        fields = read_by_spark(stored)
         assert fields == document
         assert list(fields) == sorted(names, key=lambda name: name.encode("utf-16-be"))
         assert [*fields["k00"][0]] == ["\U0001f600", "\uffee"]
@@ -268,8 +273,8 @@ def test_what_is_stored_and_damaged_is_null() -> None:
     """It, and no other value of a batch."""
     good, bad = variant_of({"a": 1}), (b"\xff\xff", b"")
     pairs = [(good["value"], good["metadata"]), bad, (good["value"], good["metadata"]), bad]
-    columns = (bytes_of(list(column)) for column in zip(*pairs, strict=True))
-    values, _ = build(parse_stored(*columns, MOST_LEVELS), np.arange(4))
+    given, metadata = (bytes_of(list(column)) for column in zip(*pairs, strict=True))
+    values, _ = build(parse_stored(given, metadata, MOST_LEVELS), np.arange(4))
     assert values.to_pylist() == [good["value"], NULL, good["value"], NULL]
 
 

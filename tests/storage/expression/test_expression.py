@@ -52,8 +52,8 @@ def test_whole_numbers_are_exact_or_overflow(name: str, sign: str) -> None:
     edges = [-limit, 1 - limit, -2, -1, 0, 1, 2, limit // 2, limit - 1]
     edges += [chance.randrange(-limit, limit) >> chance.randrange(BITS[name]) for _ in range(20)]
     other = {"b": "s", "s": "b", "i": "l", "l": "i"}[name]
-    pairs = [(left, right) for left in edges for right in [*edges, None]]
-    pairs += [(None, 1)]
+    pairs: list[tuple[int | None, int | None]] = [(None, 1)]
+    pairs += [(left, right) for left in edges for right in [*edges, None]]
     kind = SCHEMA.arrow_schema.field(name).type
     rows = pa.record_batch(
         {name: pa.array([a for a, _ in pairs], kind), other: pa.array([b for _, b in pairs], kind)}
@@ -140,6 +140,7 @@ def test_decimals_keep_all_digits() -> None:
         *((arithmetic("+", n, column(name)), Decimal("5.34")) for name in BITS),
     ):
         assert value.of(rows).to_pylist()[0] == expected
+        assert isinstance(value.type, t.Decimal)
         assert value.of(rows).type == pa.decimal128(value.type.precision, value.type.scale)
 
 

@@ -15,9 +15,9 @@ from relstate.storage.errors import EpochExpiredError, OptionError
 from relstate.storage.feed import documents
 from relstate.storage.local_environment import LocalEnvironment
 from support.clock import ManualClock
+from support.commits import UnsyncedDisk
 from support.examples import Seeds
 from support.feeds import Change, changes_of, read_feed
-from support.stores import UnsyncedDisk
 
 
 def new_store(path: Path, clock: ManualClock) -> Store:

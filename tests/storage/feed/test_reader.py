@@ -13,16 +13,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relstate.storage import StorageTable, Store
+from relstate.storage import SegmentRecord, StorageTable, Store
 from relstate.storage.errors import CorruptionError
 from relstate.storage.local_environment import LocalEnvironment
 from support.clock import ManualClock
+from support.commits import UnsyncedDisk
 from support.examples import examples
 from support.feeds import Change, applied, changes_of, read_feed
 from support.model import Model
 from support.places import in_folder
 from support.shapes import SHAPES, Shape
-from support.stores import StoreMaker, UnsyncedDisk, committed, contents, unsynced, upsert, written
+from support.stores import StoreMaker, committed, contents, unsynced, upsert, written
 
 
 @st.composite
@@ -56,7 +57,8 @@ def change(store: Store, shape: Shape, model: Model, kind: str, tasks: list[Any]
     if kind == "compact":
         store.compact()
         return
-    segments, expected = [], []
+    segments: list[SegmentRecord] = []
+    expected = []
     if kind == "again":
         # What is there already, written once more.
         tasks = [[(row, True) for row in model.tables[shape.name].values()]]

@@ -23,7 +23,9 @@ def block_of(store: Store, rows: Rows) -> Block:
 
 def encoding_of(store: Store) -> RowEncoding:
     """Return the table's encoding now."""
-    return store.read_plan("t").open().encoding
+    encoding = store.read_plan("t").open().encoding
+    assert isinstance(encoding, RowEncoding)
+    return encoding
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from relstate.storage import (
     NewTable,
     NewView,
     Proposal,
+    SegmentRecord,
     Store,
     Table,
     TableSchema,
@@ -183,7 +184,7 @@ def write_view(store: Store) -> None:
     batch = pa.RecordBatch.from_pylist(
         [{"b": b, "number": number, "_k": None} for b, number in VIEW], rows.arrow_schema
     )
-    segments = []
+    segments: list[SegmentRecord] = []
     for name, part in (("view", batch), ("__internal_view_1", batch.select([0, 1]))):
         kept = store.read_plan(name).definition
         writer = WriteTarget(store.path, kept, 5, store.settings.shards).open(store.environment)

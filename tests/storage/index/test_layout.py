@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -113,11 +114,12 @@ def test_views_have_no_indexes(table: Store) -> None:
 def test_a_column_of_an_index_stays(table: Store) -> None:
     """It is neither dropped nor widened, but may be renamed; other columns may change."""
     table.create_index("t", "i", ["v"], include=["w"])
-    for change in (
+    changes: list[Callable[[], object]] = [
         lambda: table.drop_columns("t", "v"),
         lambda: table.drop_columns("t", "w"),
         lambda: table.widen_column("t", "w", "BIGINT"),
-    ):
+    ]
+    for change in changes:
         with pytest.raises(SchemaError, match="is in the index 'i' of table 't'"):
             change()
     table.rename_column("t", "v", "name")

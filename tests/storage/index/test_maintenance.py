@@ -61,8 +61,8 @@ def _assert_indexes_answer(store: Store) -> None:
         assert sorted(repr(tuple(row)) for row in table.get_by("by_email", email)) == expected
     for number, email in ((1, "a"), (2, None), (3, _LONG)):
         hits = [tuple(row) for row in table.get_by("by_n_email", number, email)]
-        expected = [row for row in rows if (row[3], row[2]) == (number, email)]
-        assert sorted(map(repr, hits)) == sorted(map(repr, expected))
+        expected = sorted(repr(row) for row in rows if (row[3], row[2]) == (number, email))
+        assert sorted(map(repr, hits)) == expected
     for where, matches in _CONDITIONS.items():
         scanned = sorted(map(repr, rows_of(table.scan(where=where))))
         assert scanned == sorted(repr(row) for row in rows if matches(row)), where
@@ -190,6 +190,7 @@ def test_entries_change_with_the_bytes_of_their_values(store: Store) -> None:
     columns = "k INT, f DOUBLE, g FLOAT, l ARRAY<INT>"
     store.create_table("t", columns, primary_key=["k"])
     store.create_index("t", "by_f", ["f"], include=["g", "l"])
+    values: list[tuple[float | None, float | None, list[int] | None]]
     values = [(0.0, 0.0, [1]), (-0.0, 0.0, [1]), (0.0, -0.0, [1]), (0.0, -0.0, [2])]
     values += [(float("nan"), float("nan"), None), (None, None, [2]), (1.5, None, [2])]
     pairs = list(itertools.product(values, repeat=2))

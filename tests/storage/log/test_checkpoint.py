@@ -47,9 +47,9 @@ def test_equal_states_have_equal_bytes(history: list[Entry]) -> None:
     state = fold(StoreState.first(history[0]), history[1:])
     backwards = replace(
         state,
-        tables=dict(reversed(state.tables.items())),
+        tables=dict(reversed([*state.tables.items()])),
         segments=LiveSegments.of(reversed([*state.segments.values()])),
-        transactions=dict(reversed(state.transactions.items())),
+        transactions=dict(reversed([*state.transactions.items()])),
     )
 
     assert backwards == state

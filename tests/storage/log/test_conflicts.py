@@ -60,10 +60,12 @@ def test_what_was_read_is_checked_once_an_epoch(store: tuple[Log, StoreState]) -
     log, state = store
     committed(log, state, truncation(log.environment, 2))
     asked: list[int] = []
-    reading = replace(
-        upsert(log.environment),
-        reads=Reads(state.epoch, lambda entry: asked.append(entry.epoch) is not None),
-    )
+
+    def ask(entry: Entry) -> bool:
+        asked.append(entry.epoch)
+        return False
+
+    reading = replace(upsert(log.environment), reads=Reads(state.epoch, ask))
     late = FaultyEnvironment(
         log.environment.location(""),
         clock=ManualClock(),

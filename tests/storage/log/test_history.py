@@ -111,7 +111,8 @@ def test_a_state_is_made_of_one_that_was_asked_for_lately(environment: LocalEnvi
     for epoch in (66, 65, 70, 67, 69, 68, 66, 65):
         faulty.touches.clear()
         ours = log.history.state_at(state, epoch)
-        assert ours == Log(LocalEnvironment(root), EntryCache()).history.state_at(state, epoch)
+        fresh = Log(LocalEnvironment(str(root)), EntryCache())
+        assert ours == fresh.history.state_at(state, epoch)
         assert faulty.touches == [] or epoch in (65, 66)
     faulty.touches.clear()
     for epoch in (66, 67, 70):

@@ -20,8 +20,8 @@ DELAY = 600
 class Delaying(LocalEnvironment):
     """A folder whose log entries stay for a while, as those of a bucket do."""
 
-    removal_delay = DELAY
-    listing_interval = DELAY
+    removal_delay: float = DELAY
+    listing_interval: float = DELAY
 
     def __init__(self, root: str, clock: ManualClock) -> None:
         super().__init__(root, UnsyncedDisk(clock), clock)

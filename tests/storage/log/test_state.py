@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -37,7 +39,7 @@ def with_tables(*names: str) -> StoreState:
     return state
 
 
-def names_of(segments: tuple[SequencedSegment, ...]) -> list[str]:
+def names_of(segments: Sequence[SequencedSegment]) -> list[str]:
     """Return the names of segments in their order."""
     return [segment.name for segment in segments]
 
@@ -172,7 +174,7 @@ def test_the_data_epoch_moves_with_rows_only() -> None:
     is.
     """
     state = with_tables("orders", "items")
-    steps = [
+    steps: list[tuple[dict[str, Any], int]] = [
         ({"added": (record("a", 1),)}, 4),
         ({"added": (record("b", 2),)}, 4),
         ({"added": (record("c", 1),), "removed": ("a",), "data_change": False}, 4),

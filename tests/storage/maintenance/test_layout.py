@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relstate.storage import Store
-from relstate.storage.log.state import fold
+from relstate.storage.log.state import StoreState, fold
 from relstate.storage.maintenance.layout import (
     Cell,
     File,
@@ -21,7 +21,7 @@ from relstate.storage.maintenance.layout import (
     output_sequence_number,
 )
 from support.commits import record
-from support.histories import FIRST, StoreState, definition, following
+from support.histories import FIRST, definition, following
 from support.stores import upsert
 
 _CELLS = st.sampled_from([(table, shard) for table in (1, 2) for shard in (0, 1)])
@@ -143,7 +143,7 @@ def test_a_file_shows_only_the_cells_that_are_visible() -> None:
     (component,) = components(state)
 
     assert component.table_ids == (2,)
-    assert [(file.name, file.cells) for file in component.files] == [("s0", {(2, 1)})]
+    assert [(file.name, file.cells) for file in component.files] == [("s0", frozenset({(2, 1)}))]
 
 
 def test_relstates_own_tables_are_known_by_their_names() -> None:

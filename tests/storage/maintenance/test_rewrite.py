@@ -20,8 +20,9 @@ from relstate.storage.log.state import StoreState
 from relstate.storage.maintenance import compaction, policy
 from relstate.storage.schema.properties import Merge
 from support.clock import ManualClock
+from support.commits import UnsyncedDisk
 from support.examples import Seeds
-from support.stores import UnsyncedDisk, contents, rows_of, unsynced, upsert
+from support.stores import contents, rows_of, unsynced, upsert
 
 _SCHEMA = pa.schema({"k": pa.int32(), "v": pa.int32(), "a": pa.int32(), "b": pa.string()})
 _ROW = st.tuples(

@@ -22,7 +22,7 @@ from relstate.storage.errors import (
     SegmentMissingError,
 )
 from relstate.storage.objects import arrival, arrivals
-from relstate.storage.objects.client import Take
+from relstate.storage.objects.client import IsWanted, Take
 from relstate.storage.paths import segment_path
 from relstate.storage.segment.registry import registry
 from support.clock import ManualClock
@@ -70,10 +70,12 @@ class Watched(CountedStore):
         super().__init__(uri, cache)
         take_range = self.client.take_range
 
-        def watched(key: str, start: int, stop: int, take: Take, *arguments: Any) -> int:
+        def watched(
+            key: str, start: int, stop: int, take: Take, is_wanted: IsWanted = lambda: True
+        ) -> int:
             if "/segments/" in key:
                 on_range(start)
-            return take_range(key, start, stop, take, *arguments)
+            return take_range(key, start, stop, take, is_wanted)
 
         self.client.take_range = watched  # type: ignore[method-assign]
 
@@ -286,11 +288,13 @@ def test_a_copy_behind_a_lookup_comes_by_one_request_at_a_time(
     environment = CountedStore(uri, tmp_path)
     take_range = environment.client.take_range
 
-    def counted(*arguments: Any) -> int:
+    def counted(
+        key: str, start: int, stop: int, take: Take, is_wanted: IsWanted = lambda: True
+    ) -> int:
         running[0] += 1
         most[0] = max(most[0], running[0])
         try:
-            return take_range(*arguments)
+            return take_range(key, start, stop, take, is_wanted)
         finally:
             running[0] -= 1
 
@@ -338,7 +342,8 @@ def test_segments_come_in_the_order_in_which_a_scan_reads_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overlap: int
 ) -> None:
     """That of their keys, not that of their commits; those of a merge are all announced first."""
-    uri, names = f"memory://{uuid.uuid4().hex}/shop", {}
+    uri = f"memory://{uuid.uuid4().hex}/shop"
+    names: dict[str, int] = {}
     store = Store.create("", vnode_count=1, environment=CountedStore(uri, tmp_path / "writer"))
     store.create_table("t", "id BIGINT", primary_key=["id"])
     for start in (200, 0, 300, 100):

@@ -11,13 +11,13 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import obstore
 import pytest
 from obstore import exceptions
 
 from relstate.storage import Store
 from relstate.storage.errors import FilesystemError, UnknownOutcomeError
 from relstate.storage.location import Location
-from relstate.storage.objects import client as client_module
 from relstate.storage.objects.client import ObjectClient
 from relstate.storage.objects.object_environment import ObjectEnvironment
 from support.commands import run
@@ -35,14 +35,14 @@ def server(answer: Answer, headers: list[tuple[str, str]] | None = None) -> Iter
     those of all requests.
     """
     objects: dict[str, bytes] = {}
-    headers = [] if headers is None else headers
+    seen_headers = [] if headers is None else headers
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def _serve(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            headers.extend(self.headers.items())
+            seen_headers.extend(self.headers.items())
             status = answer(self.command, objects, self.path, body)
             content = objects.get(self.path, b"") if status == 200 else b""
             self.send_response_only(status)
@@ -271,7 +271,7 @@ def test_a_range_that_is_cut_off_is_asked_for_from_there_on(
         asked.append(options["range"])
         return Answer(*options["range"])
 
-    monkeypatch.setattr(client_module.obstore, "get", get)
+    monkeypatch.setattr(obstore, "get", get)
     client = ObjectClient(Location(f"memory://{tmp_path.name}"))
     size = client.take_range("x", 1, 99, lambda piece, _: taken.extend(piece))
     assert (size, bytes(taken)) == (10, content[1:])

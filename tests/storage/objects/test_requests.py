@@ -21,6 +21,7 @@ from relstate.storage.errors import (
     TableNotFoundError,
 )
 from relstate.storage.log.entry import Entry
+from relstate.storage.objects.client import IsWanted, Take
 from relstate.storage.table.storagetable import StorageTable
 from support.clock import ManualClock
 from support.object_stores import CountedStore
@@ -284,10 +285,12 @@ class Slow(CountedStore):
         super().__init__(uri, cache)
         barrier, take_range = threading.Barrier(3), self.client.take_range
 
-        def wait(key: str, *arguments: Any) -> int:
+        def wait(
+            key: str, start: int, stop: int, take: Take, is_wanted: IsWanted = lambda: True
+        ) -> int:
             if "/segments/" in key:
                 barrier.wait(30)
-            return take_range(key, *arguments)
+            return take_range(key, start, stop, take, is_wanted)
 
         self.client.take_range = wait  # type: ignore[method-assign]
 

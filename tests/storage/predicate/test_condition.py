@@ -85,7 +85,8 @@ def truths(condition: Condition) -> Truths:
         case And(parts):
             return reduce(_and, map(truths, parts))
         case Or(parts):
-            return [*map(_not, reduce(_and, ([*map(_not, truths(part))] for part in parts)))]
+            negated = [list(map(_not, truths(part))) for part in parts]
+            return [_not(truth) for truth in reduce(_and, negated)]
         case IsTrue(inner, expected):
             return [(truth is True) == expected for truth in truths(inner)]
     raise AssertionError(condition)

@@ -95,7 +95,7 @@ def test_a_batch_is_compared_as_its_ordinals(
 
 
 def _compare(left: Any, operator: str, right: Any) -> bool:
-    answers = {"=": left == right, "<": left < right, ">": left > right}
+    answers: dict[str, bool] = {"=": left == right, "<": left < right, ">": left > right}
     answers |= {"<>": left != right, "<=": left <= right, ">=": left >= right}
     return answers[operator]
 

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from relstate.storage.codec.ragged import concat
 from relstate.storage.errors import ValueRangeError
 from relstate.storage.segment import datafile
 from relstate.storage.segment.datafile import data_file
@@ -97,14 +98,14 @@ def opened(path: Path, **options: Any) -> Iterator[lmdb.Environment]:
         yield file
 
 
-def written_by_lmdb(path: Path, pairs: list[Pair]) -> dict[str, int]:
+def written_by_lmdb(path: Path, pairs: list[Pair]) -> lmdb._StatDict:
     """Let LMDB append some entries to a new file; return its figures."""
     path.unlink(missing_ok=True)
     with opened(path, sync=False) as file:
         with file.begin(write=True) as transaction:
             _, added = transaction.cursor().putmulti(pairs, append=True)
             assert added == len(pairs)
-        return dict(file.stat())
+        return file.stat()
 
 
 @given(_WIDTHS | _EVEN)
@@ -131,7 +132,7 @@ def test_lmdb_finds_just_the_entries(folder: Path, widths: list[tuple[int, int]]
         figures = file.stat()
         info = file.info()
     assert figures["entries"] == len(pairs)
-    pages = 2 + sum(figures[f"{kind}_pages"] for kind in ("branch", "leaf", "overflow"))
+    pages = 2 + figures["branch_pages"] + figures["leaf_pages"] + figures["overflow_pages"]
     assert path.stat().st_size == pages * _PAGE == (info["last_pgno"] + 1) * _PAGE
     assert figures["psize"] == _PAGE
 
@@ -325,7 +326,6 @@ def test_a_value_whose_length_has_33_bits_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("lost", ["leaf", "overflow", "sum"])
 def test_pages_of_another_length_are_refused(lost: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever goes wrong in putting them together: later pages would not be where they belong."""
-    concat = datafile.concat
 
     def concat_without_last(columns: list[pa.Array]) -> pa.Array:
         is_leaf = len(columns) > 3

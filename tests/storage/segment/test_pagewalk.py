@@ -16,8 +16,8 @@ from relstate.storage.segment.pagewalk import find
 def content_of(entries: dict[bytes, bytes]) -> bytes:
     """Return a segment with some entries."""
     keys, values = zip(*sorted(entries.items()), strict=True) if entries else ((), ())
-    columns = (pa.array(column, pa.large_binary()) for column in (keys, values))
-    parts = data_file(*columns, np.arange(len(entries)))
+    key_array, value_array = (pa.array(column, pa.large_binary()) for column in (keys, values))
+    parts = data_file(key_array, value_array, np.arange(len(entries)))
     return b"".join(bytes(part) for part in parts)
 
 

@@ -114,8 +114,8 @@ def test_the_entries_between_keys_are_found(tmp_path: Path, size: int, seed: int
     lows = sorted(keys)
     highs = [*lows[1:], lows[-1]]
     is_open = np.arange(len(lows)) < len(lows) - 1
-    arrays = (pa.array(ends, pa.large_binary()) for ends in (lows, highs))
-    ranges = KeyRanges(*arrays, is_open)
+    low_ends, high_ends = (pa.array(ends, pa.large_binary()) for ends in (lows, highs))
+    ranges = KeyRanges(low_ends, high_ends, is_open)
     expected = [
         [pair for pair in pairs if low <= pair[0] and (pair[0] < high or low == high == pair[0])]
         for low, high in zip(lows, highs, strict=True)

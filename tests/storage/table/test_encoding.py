@@ -165,8 +165,9 @@ def test_a_wrong_key_is_refused(key: tuple[Any, ...], error: type[Exception]) ->
 @pytest.mark.parametrize("values", [("a", 1, 2), (1,), ("a", "b")])
 def test_a_wrong_range_is_refused(part: str, values: tuple[Any, ...]) -> None:
     """Too many values and values of other types."""
+    parts: dict[str, Any] = {part: values}
     with pytest.raises(SchemaMismatchError):
-        encoding_of(_WORDS).key_bounds(KeyRange(**{part: values}))
+        encoding_of(_WORDS).key_bounds(KeyRange(**parts))
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import itertools
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -104,9 +105,12 @@ def test_a_file_of_none_of_the_keys_is_filtered(
     file = open_file(environment, write_pairs(environment, pairs))
     looked_up: list[int] = []
     get_many = file.get_many
-    monkeypatch.setattr(
-        file, "get_many", lambda keys: (looked_up.append(len(keys)), get_many(keys))[1]
-    )
+
+    def counted(keys: list[bytes]) -> list[Pair]:
+        looked_up.append(len(keys))
+        return get_many(keys)
+
+    monkeypatch.setattr(file, "get_many", counted)
     absent = [full_key(b"%06d" % (2 * number + 1)) for number in range(400)]
     searched = _searched(file, [key for key, _ in pairs])
 
@@ -166,11 +170,12 @@ def test_many_long_keys_are_made_objects_at_once(
     file = open_file(environment, write_pairs(environment, [(key, b"value") for key in keys[1:]]))
     made: list[int] = []
     get = keysearch._KeySequence.__getitem__
-    monkeypatch.setattr(
-        keysearch._KeySequence,
-        "__getitem__",
-        lambda sequence, index: (made.append(index), get(sequence, index))[1],
-    )
+
+    def counted(sequence: keysearch._KeySequence, index: int) -> Any:
+        made.append(index)
+        return get(sequence, index)
+
+    monkeypatch.setattr(keysearch._KeySequence, "__getitem__", counted)
 
     _, entries = newest_entries([_searched(file, keys)], _key_array(keys), _PREFIX_BYTES)
 

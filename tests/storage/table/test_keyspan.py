@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from hypothesis import example, given
@@ -20,7 +19,7 @@ from relstate.storage.table.keyspan import (
     PrimaryKeyRanges,
     disjoint_groups,
 )
-from relstate.storage.table.tablefiles import _key_getters
+from relstate.storage.table.tablefiles import Getter, _key_getters
 from support.stores import committed, contents, rows_of, upsert, written
 
 # Keys of one or two bytes, of which none begins with another, and one that is cut.
@@ -28,6 +27,11 @@ KEYS = [b"\x01", b"\x02\x01", b"\x02\x02", b"\x02\xff", b"\x03", b"\x04" * (KEY_
 PREFIXES = [b"\x07\x00", b"\x07\xfe", b"\x07\xff"]
 keys_of_files = st.lists(st.sets(st.sampled_from(KEYS), min_size=1), min_size=1, max_size=5)
 ends = st.none() | st.sampled_from([*KEYS, b"\x02", b"\x05", b"\x04" * KEY_BOUND_BYTES])
+
+
+def getter_of(keys: set[bytes]) -> Getter:
+    """Return the lookup of a key in a file that has some keys; no two are equal."""
+    return lambda key: b"value" if key in keys else None
 
 
 def span_of_keys(keys: set[bytes]) -> KeySpan:
@@ -93,19 +97,19 @@ def test_words_let_the_keys_of_a_span_pass(files: list[set[bytes]], asked: list[
 @given(keys_of_files)
 def test_a_lookup_asks_the_files_that_may_have_its_key(files: list[set[bytes]]) -> None:
     """The newest first; no others if most files are told apart by their keys."""
-    getters: list[Any] = [f"file {number}" for number in range(len(files))]
+    getters = [getter_of(keys) for keys in files]
     spans = [span_of_keys(keys) for keys in files]
 
     bounds, asked = _key_getters(tuple(range(len(files))), spans, getters)
 
     counts = []
     for key in KEYS:
-        names = asked[bisect_right(bounds, key)]
-        assert list(names) == sorted(names)
-        assert {getters[n] for n, keys in enumerate(files) if key in keys} <= {*names}
+        numbers = [getters.index(get) for get in asked[bisect_right(bounds, key)]]
+        assert numbers == sorted(numbers)
+        assert {number for number, keys in enumerate(files) if key in keys} <= {*numbers}
         cut = key[:KEY_BOUND_BYTES]
         counts.append(sum(span.least <= cut <= span.greatest for span in spans))
-        assert len(names) == (counts[-1] if bounds else len(files))
+        assert len(numbers) == (counts[-1] if bounds else len(files))
     assert bool(bounds) == (max(counts) * 2 <= len(files))
 
 

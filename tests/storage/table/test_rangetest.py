@@ -57,7 +57,9 @@ def test_no_segment_with_a_row_fails(
         asked = sorted({drawn_key(draw, prefix) for _ in range(draw.choice([1, 3]))})
         of_keys = RangeTest.of_keys(pa.array(asked, pa.large_binary()), prefix, shards)
         ends = sorted({drawn_key(draw, prefix) for _ in range(draw.choice([2, 4, 8]))})
-        ranges = list(zip(ends[::2], ends[1::2], strict=False)) or [(ends[0], None)]
+        ranges: list[tuple[bytes, bytes | None]] = [(ends[0], None)]
+        if len(ends) > 1:
+            ranges = [*zip(ends[::2], ends[1::2], strict=False)]
         of_ranges = RangeTest.of(ranges, prefix, shards)
         begins = [prefix.of(draw.randrange(vnode_count)) + b"\xff" * draw.randrange(3)]
         of_prefixes = RangeTest.of_key_ranges(

@@ -205,7 +205,8 @@ def test_a_large_block_and_a_few_entries_give_the_rows_of_a_whole_merge(
 ) -> None:
     """Whether these are newer or older than it, and whether an order is asked for or not."""
     encoding = encoding_of(merge, versioned)
-    parts = [*newer, dict.fromkeys(range(0, 2 * large, 2), 100), *older]
+    whole: dict[int, int | None] = dict.fromkeys(range(0, 2 * large, 2), 100)
+    parts = [*newer, whole, *older]
     blocks = [block_of(encoding, part) for part in parts if part]
     resolver = encoding.resolver(keep_visible(lambda: 0), lambda: 0)
     window = resolver.window(blocks, in_order=in_order)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -154,10 +154,11 @@ def test_reads_of_prefixes_are_of_committed_rows(states: Store) -> None:
     """A buffered table refuses them while it has changes, which they would leave out."""
     state = states.state_table("members")
     state.insert([1, 1, "a"])
-    for read_prefixes in (
+    reads: list[Callable[[], object]] = [
         lambda: state.prefix_scan(keys(1)),
         lambda: state.first_per_prefix(keys(1), np.array([1])),
-    ):
+    ]
+    for read_prefixes in reads:
         with pytest.raises(UsageError, match="commit first"):
             read_prefixes()
     state.commit()

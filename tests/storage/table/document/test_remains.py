@@ -36,7 +36,8 @@ def merged(
 
     def must_remain(block: Block) -> np.ndarray:
         headers = Headers(block)
-        return (headers.kinds != Kind.DELETE) & (headers.expiries > time)
+        remains: np.ndarray = (headers.kinds != Kind.DELETE) & (headers.expiries > time)
+        return remains
 
     keep = must_remain if is_bottom else keep_all
     window = encoding.remains_resolver(keep, is_bottom, time).window(blocks)
