@@ -163,14 +163,15 @@ def test_a_store_with_longer_durations_stays_readable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was created before there was a limit."""
-    environment = unsynced(str(tmp_path / "store"))
+    path = str(tmp_path / "store")
+    environment = unsynced(path)
     with monkeypatch.context() as patch:
         for module in (instant, properties):
             patch.setattr(module, "MOST_SECONDS", 10**13)
-        with Store.create(environment.root, retention=10**12, environment=environment) as store:
+        with Store.create(path, retention=10**12, environment=environment) as store:
             store.create_table("t", "k INT", primary_key=["k"], ttl=10**12)
             store.write("t", pa.table({"k": [1]}))
-    with Store.open(environment.root, environment=environment) as store:
+    with Store.open(path, environment=environment) as store:
         assert store.table("t").count() == 1
         assert store.vacuum().oldest_epoch == 1
 

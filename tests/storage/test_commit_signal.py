@@ -9,6 +9,7 @@ import errno
 import multiprocessing
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
 
@@ -92,15 +93,18 @@ def test_a_reader_that_looks_while_an_entry_is_made_sees_it_after_the_commit(
 def test_a_commit_during_a_look_is_seen_by_the_next(root: Path, clock: ManualClock) -> None:
     """At every step of a look: so its number is read before it."""
     others = quick_environment(root, clock)
+    epochs: list[int] = []
+    hooks: list[Before] = []
+
+    def call_hooks(touch: str) -> None:
+        for hook in hooks:
+            hook(touch)
+
     for step in range(1, 6):
-        epochs: list[int] = []
-        act = Before(step, lambda epochs=epochs: epochs.append(commit_by(others).epoch))
-        hooks: list[Before] = []
-        reader = Reader(
-            FaultyEnvironment(
-                root, clock=clock, before=lambda touch, hooks=hooks: [h(touch) for h in hooks]
-            )
-        )
+        epochs.clear()
+        hooks.clear()
+        act = Before(step, lambda: epochs.append(commit_by(others).epoch))
+        reader = Reader(FaultyEnvironment(root, clock=clock, before=call_hooks))
         clock.advance(LOOK_INTERVAL)
         hooks.append(act)
         reader.look()
@@ -174,13 +178,15 @@ def test_a_signal_that_was_replaced_or_removed_hides_nothing_for_longer_than_an_
 ) -> None:
     """The file that has the name is mapped at the next look."""
     signal = root / SIGNAL
-    for replace in (
-        lambda: signal.unlink(),
-        lambda: (signal.unlink(), signal.write_bytes(bytes(8))),
-        lambda: (signal.unlink(), signal.write_bytes(b"")),
-        lambda: (signal.unlink(), signal.mkdir()),
-    ):
+    replacements: list[Callable[[], object]] = [
+        lambda: None,
+        lambda: signal.write_bytes(bytes(8)),
+        lambda: signal.write_bytes(b""),
+        signal.mkdir,
+    ]
+    for replace in replacements:
         reader = Reader.of(root, clock)
+        signal.unlink()
         replace()
         epoch = commit_by(quick_environment(root, clock)).epoch
         clock.advance(LOOK_INTERVAL)
@@ -327,7 +333,8 @@ def test_a_child_that_was_forked_sees_commits_of_its_parent(root: Path, clock: M
     child = os.fork()
     if child == 0:
         os.read(asked, 1)
-        os._exit(reader.look() if advanced(reader.log, reader.state, 4) else 0)
+        advanced(reader.log, reader.state, 4)
+        os._exit(reader.look())
     advanced(Log(quick_environment(root, clock)), reader.state, 3)
     os.write(ask, b"x")
     _, status = os.waitpid(child, 0)

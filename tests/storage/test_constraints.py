@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -155,11 +156,12 @@ def test_a_constraint_is_not_added_to_rows_that_violate_it(checked: Store) -> No
 
 def test_a_constraint_is_dropped(checked: Store) -> None:
     """After that its columns can be altered, and rows may violate it."""
-    for alter in (
+    alterations: list[Callable[[], object]] = [
         lambda: checked.rename_column("t", "low", "least"),
         lambda: checked.drop_columns("t", "high"),
         lambda: checked.widen_column("t", "low", "BIGINT"),
-    ):
+    ]
+    for alter in alterations:
         with pytest.raises(SchemaError, match="the constraint 'ordered', CHECK"):
             alter()
     checked.drop_constraint("t", "ORDERED")

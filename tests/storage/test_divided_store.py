@@ -70,7 +70,7 @@ def test_a_divided_store_is_the_model(tmp_path: Path) -> None:
     key, v = next(iter(model["t"].items()))
     assert [row.k for row in store.table("t").get_by("by_v", v)] == [key]
     for epoch in draw.sample(sorted(past), 6):
-        assert set(contents(store.at(epoch), "t")) == past[epoch]
+        assert set(contents(store, "t", epoch)) == past[epoch]
     report = check(environment, store.state)
     assert report.ok, report.problems
     store.vacuum(retention=0)

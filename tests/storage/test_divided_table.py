@@ -22,7 +22,7 @@ from relstate.storage.log.folding import Division
 from relstate.storage.log.history import EntryCache
 from relstate.storage.log.live_segments import file_names
 from relstate.storage.log.log import Log
-from relstate.storage.log.manifest_files import ManifestCache, shared_manifests
+from relstate.storage.log.manifest_files import ManifestCache, ManifestFiles, shared_manifests
 from relstate.storage.log.sequenced_segment import KEY_OF
 from relstate.storage.log.store_creation import create_store
 from relstate.storage.log.table_segments import DividedSegments
@@ -176,10 +176,14 @@ def test_planning_a_read_reads_no_manifest(path: Path) -> None:
         watched = FaultyEnvironment(path)
         # As in another process: its reader of manifests opens the store by its path.
         task_plan: ReadPlan = pickle.loads(data)
+        assert isinstance(task_plan.segments, DividedSegments)
         for manifest in task_plan.segments._manifests():
+            assert isinstance(manifest.reader, ManifestFiles)
             manifest.reader._environment = watched
         rows += rows_of(task_plan.read(vnodes, watched))
-        assert manifests_read(watched) <= manifests_of(store, shard)
+        read = manifests_read(watched)
+        assert read
+        assert read <= manifests_of(store, shard)
         shared_manifests._contents.clear()
     assert sorted(rows) == all_rows()
 

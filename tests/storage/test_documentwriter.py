@@ -492,9 +492,9 @@ def test_changes_and_paths_that_are_not_such_are_refused(
     """With what they should be; a path or key of many steps is not repeated whole."""
     for change in (writer.patch, writer.set):
         with pytest.raises(SchemaMismatchError, match="a dict of columns or paths"):
-            change(1, ["note"])
+            change(1, ["note"])  # type: ignore[arg-type]
     with pytest.raises(SchemaMismatchError, match="tuple of it and the steps below, not 5"):
-        store.table("t").ttl(1, 5)
+        store.table("t").ttl(1, 5)  # type: ignore[arg-type]
     store.create_table("two", "a INT, b INT, v INT", primary_key=["a", "b"], encoding="document")
     with pytest.raises(SchemaMismatchError, match="not one value for each column: INT, INT"):
         store.document_writer("two").set(1, {"v": 1})

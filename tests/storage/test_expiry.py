@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -194,7 +194,9 @@ def test_there_is_one_ttl_for_each_row(tmp_path: Path, ttls: list[int]) -> None:
             store.create_table(encoding, "k INT, v INT", primary_key=["k"], encoding=encoding)
         batch = pa.table({"k": [1, 2], "v": [1, 2]})
         epoch = store.epoch
-        for change, table in [(store.write, "row"), (store.patch, "document")]:
+        changes: list[tuple[Callable[..., object], str]]
+        changes = [(store.write, "row"), (store.patch, "document")]
+        for change, table in changes:
             with pytest.raises(SchemaMismatchError, match=f"{len(ttls)} TTLs for"):
                 change(table, batch, ttls=pa.array(ttls, pa.int64()))
         assert store.epoch == epoch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -207,11 +208,12 @@ def test_generated_columns_outlive_the_process(computing: Store) -> None:
 
 def test_what_a_column_is_computed_of_stays(computing: Store) -> None:
     """Until the generated column is dropped; its own name may change, its type not."""
-    for alter in (
+    alterations: list[Callable[[], object]] = [
         lambda: computing.rename_column("t", "a", "b"),
         lambda: computing.drop_columns("t", "a"),
         lambda: computing.widen_column("t", "a", "BIGINT"),
-    ):
+    ]
+    for alter in alterations:
         with pytest.raises(SchemaError, match=r"'twice', GENERATED ALWAYS AS \(a \* 2\), reads it"):
             alter()
     with pytest.raises(SchemaError, match="cannot have another type"):

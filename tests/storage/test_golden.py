@@ -150,7 +150,9 @@ def test_format_1_s_documents_are_read(tmp_path: Path, name: str) -> None:
                 found = table.get(key)
                 assert found is not None
                 assert _plain_document({**found.as_dict()}, drop="k") == row
-            assert 0 < table.ttl(5, "note") < 100 * 365 * 86400
+            remaining = table.ttl(5, "note")
+            assert remaining is not None
+            assert 0 < remaining < 100 * 365 * 86400
             assert store.check().problems == ()
             store.compact(name)
         with store.document_writer(name) as writer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,8 @@ from relstate.storage.errors import (
     SchemaError,
     SchemaMismatchError,
 )
-from relstate.storage.schema.schema import KeyRange
+from relstate.storage.schema.schema import KeyColumn, KeyRange
+from relstate.storage.table.rowencoding import RowEncoding
 from relstate.vnode import vnodes_of
 from support.stores import StoreMaker, contents
 
@@ -72,27 +74,25 @@ def filled(make_store: StoreMaker, schema: TableSchema) -> Store:
     return store
 
 
+def ordering(key: KeyColumn, name: str) -> Callable[[dict[str, Any]], Any]:
+    """Return what sorts rows by the column of a name as a key says."""
+
+    def compared(left: Any, right: Any) -> int:
+        if left is None or right is None:
+            first = (right is None) - (left is None)
+            return first if key.nulls_first else -first
+        order = bool(left > right) - bool(left < right)
+        return -order if key.descending else order
+
+    rank = functools.cmp_to_key(compared)
+    return lambda row: rank(row[name])
+
+
 def in_key_order(schema: TableSchema) -> list[dict[str, Any]]:
     """Return the rows sorted as their key says."""
     rows = list(_ROWS)
     for key, column in reversed(list(zip(schema.primary_key, schema.key_columns, strict=True))):
-
-        def compared(left: Any, right: Any, descending: bool, nulls_first: bool) -> int:
-            if left is None or right is None:
-                first = (right is None) - (left is None)
-                return first if nulls_first else -first
-            return ((left > right) - (left < right)) * (-1 if descending else 1)
-
-        compare = functools.partial(
-            compared, descending=key.descending, nulls_first=key.nulls_first
-        )
-        rows.sort(
-            key=functools.cmp_to_key(
-                lambda left, right, name=column.name, compare=compare: compare(
-                    left[name], right[name]
-                )
-            )
-        )
+        rows.sort(key=ordering(key, column.name))
     return rows
 
 
@@ -184,7 +184,7 @@ def test_one_row_is_encoded_as_many_are(keys: list[tuple[Any, Any]], number: int
 def test_a_key_is_given_whole() -> None:
     """A missing key column is not taken for NULL."""
     schema = schema_of(0)
-    encoding = encoding_of(TableDefinition(3, "t", schema, 1), 5)
+    encoding = RowEncoding(TableDefinition(3, "t", schema, 1), 5)
     batch = pa.RecordBatch.from_pydict({"a": pa.array([1], pa.int32())})
     for conform in (encoding.conform_keys, schema.conform, encoding.encode_deletes):
         with pytest.raises(SchemaMismatchError, match="primary key column 'b' is missing; found a"):

@@ -35,7 +35,8 @@ from relstate.storage.table import tablewriter
 from relstate.storage.table.rowid import RowIds
 from relstate.storage.table.storagetable import StorageTable
 from support.clock import ManualClock
-from support.stores import StoreMaker, UnsyncedDisk, committed, rows_of
+from support.commits import UnsyncedDisk
+from support.stores import StoreMaker, committed, rows_of
 
 ROWS = st.lists(
     st.tuples(st.sampled_from([None, 1, 2]), st.sampled_from([None, "", "a", "b"])), max_size=8
@@ -307,19 +308,21 @@ def test_an_append_only_table_looks_no_key_up(
     store.create_table("events", "a INT, b STRING", append_only=True)
     lookups: list[int] = []
     find = StorageTable.find
-    monkeypatch.setattr(
-        StorageTable,
-        "find",
-        lambda table, keys, *rest: lookups.append(len(keys)) or find(table, keys, *rest),
-    )
+
+    def counted(table: StorageTable, keys: pa.RecordBatch, *rest: Any) -> Any:
+        lookups.append(len(keys))
+        return find(table, keys, *rest)
+
+    monkeypatch.setattr(StorageTable, "find", counted)
     for _ in range(5):
         store.write("events", rows_table([(1, "x")] * 1000))
     assert lookups == []
     assert store.table("events").count() == 5000
-    for change in (
+    changes: list[Callable[[], object]] = [
         lambda: store.truncate("events"),
         lambda: store.write("events", rows_table([]), overwrite=True),
-    ):
+    ]
+    for change in changes:
         with pytest.raises(AppendOnlyError):
             change()
 

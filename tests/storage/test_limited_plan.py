@@ -20,6 +20,7 @@ from relstate.storage import (
     errors,
     limited_plan,
 )
+from relstate.storage.codec.ragged import sort_order
 from relstate.storage.limited_plan import sorted_first
 from relstate.storage.table import conditional
 from relstate.storage.table.prefixes import PrefixReader
@@ -264,11 +265,10 @@ def test_rows_that_are_large_are_passed_on(plan: ReadPlan, monkeypatch: pytest.M
 def test_rows_are_sorted_together(plan: ReadPlan, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not batch by batch, which would copy the first rows as often as there are batches."""
     counts = []
-    sort = limited_plan.sort_order
 
     def counted(keys: Any) -> Any:
         counts.append(len(keys))
-        return sort(keys)
+        return sort_order(keys)
 
     monkeypatch.setattr(limited_plan, "sort_order", counted)
     monkeypatch.setattr(limited_plan, "_MOST_CANDIDATES", 1000)

@@ -16,7 +16,7 @@ from relstate.storage.errors import OptionError, SchemaError, UsageError
 from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.schema.properties import Merge
 from support.examples import examples
-from support.stores import unsynced
+from support.stores import stored_row, unsynced
 
 Row = tuple[int, int | None, int | None, str | None]
 COLUMNS = "k INT, v INT, a INT, b STRING"
@@ -140,7 +140,11 @@ def test_long_keys_are_merged_too(tmp_path: Path) -> None:
         store.write("t", pa.table({"k": keys, "a": pa.array([1, 2, 3], pa.int32())}))
         store.write("t", pa.table({"k": keys[:2], "b": pa.array([4, 5], pa.int32())}))
 
-        assert [store.table("t").get(key)[1:] for key in keys] == [(1, 4), (2, 5), (3, None)]
+        assert [stored_row(store.table("t"), key)[1:] for key in keys] == [
+            (1, 4),
+            (2, 5),
+            (3, None),
+        ]
         assert sorted(row[1:] for row in map(tuple, rows_of(store, "t"))) == [
             (1, 4), (2, 5), (3, None),
         ]  # fmt: skip

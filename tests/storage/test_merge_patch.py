@@ -21,6 +21,7 @@ from support.clock import ManualClock
 from support.commits import quick_environment
 from support.document_tables import LAYOUTS, timed_store
 from support.examples import examples
+from support.stores import stored_row
 
 # (original, patch, result): appendix A of RFC 7396, in its order.
 APPENDIX_A: list[tuple[Any, Any, Any]] = [
@@ -76,7 +77,7 @@ def docs_of(store: Store) -> dict[int, Any]:
     """Return the documents of all rows, by a scan and by lookups, which agree."""
     table = store.table("t")
     scanned = {row["id"]: json_of(row["doc"]) for row in table.to_arrow().to_pylist()}
-    assert {key: json_of(table.get(key).doc) for key in scanned} == scanned
+    assert {key: json_of(stored_row(table, key).doc) for key in scanned} == scanned
     return scanned
 
 
@@ -138,7 +139,7 @@ def test_an_empty_object_makes_a_row(store: Store) -> None:
         writer.patch(4, {"doc": {}})
         writer.patch(5, {"docs": {"x": {"n": {"gone": None}}}})
     assert docs_of(store) == {3: {"a": {}}, 4: {}, 5: None}
-    assert json_of(dict(store.table("t").get(5).docs)["x"]) == {"n": {}}
+    assert json_of(dict(stored_row(store.table("t"), 5).docs)["x"]) == {"n": {}}
     with store.document_writer("t") as writer:
         writer.remove(3, ("doc", "a"))
         writer.remove(4, "doc")

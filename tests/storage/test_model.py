@@ -36,12 +36,13 @@ from relstate.storage.errors import (
 from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.maintenance.vacuum import VacuumReport
 from support.clock import ManualClock
+from support.commits import UnsyncedDisk
 from support.examples import Seeds
 from support.model import Model, changed, in_order, is_between
 from support.object_stores import DatedStore
 from support.places import FOLDER, MEMORY, path_in
 from support.shapes import SHAPES, Key, Row, Shape
-from support.stores import UnsyncedDisk, batch_of, committed, rows_of, written
+from support.stores import batch_of, committed, rows_of, written
 
 Change = tuple[Key, Row | None]
 

@@ -42,12 +42,12 @@ def test_any_damage_is_an_error_or_other_values(data: DataObject, types: list[t.
         assert len(codec.decode_row(b"head" + damaged, 4)) == len(types)
 
 
-TEXTS = [t.String(), t.Int(), t.String()]
-NUMBERS = [t.Array(t.SmallInt())]
-STRICT_NUMBERS = [t.Array(t.SmallInt(), contains_null=False)]
-NAMES = [t.Array(t.String())]
-NOTHINGS = [t.Array(t.Void())]
-STRUCTS = [t.Struct((t.Field("a", t.Int(), nullable=False),))]
+TEXTS: list[t.DataType] = [t.String(), t.Int(), t.String()]
+NUMBERS: list[t.DataType] = [t.Array(t.SmallInt())]
+STRICT_NUMBERS: list[t.DataType] = [t.Array(t.SmallInt(), contains_null=False)]
+NAMES: list[t.DataType] = [t.Array(t.String())]
+NOTHINGS: list[t.DataType] = [t.Array(t.Void())]
+STRUCTS: list[t.DataType] = [t.Struct((t.Field("a", t.Int(), nullable=False),))]
 DAMAGES: list[tuple[str, list[t.DataType], str]] = [
     ("a row without its fixed area", TEXTS, "00 | 02000000 050000"),
     ("no bytes at all", TEXTS, ""),

@@ -268,10 +268,11 @@ def test_a_table_has_no_properties_of_views(store: Store) -> None:
 def test_a_refresh_conflicts_with_what_it_requires(store: Store) -> None:
     """Its inputs' columns, and views that it reads and does not refresh itself."""
     store.view_catalog.create(new_view(store, "w", "v", "u"))
-    for disturb in (
+    disturbances: list[Callable[[], object]] = [
         lambda: store.add_columns("u", "c INT"),
         lambda: refresh(store, progressed(store, "v")),
-    ):
+    ]
+    for disturb in disturbances:
         requires = (store.read_plan("u").definition, store.view("v"))
         progress = progressed(store, "w")
         disturb()

@@ -155,7 +155,7 @@ def test_a_dataframe_that_arrow_cannot_hold_is_refused(filled: Store) -> None:
 def test_a_condition_is_not_a_set_of_keys(filled: Store) -> None:
     """The error suggests SQL."""
     with pytest.raises(UsageError, match="to delete by a condition, use SQL"):
-        filled.delete("t", "k < 10")  # type: ignore[arg-type]
+        filled.delete("t", "k < 10")
 
 
 @pytest.mark.parametrize("error", [RuntimeError, OSError])
