@@ -121,7 +121,8 @@ class ScriptLaw:
             commit = Commit(name, puts, deletes)
             commit.write(self._store, spec)
             commit.apply(there)
-        self._show({name: list(rows.values()) for name, rows in live.items()})
+        # For a LIMIT without ORDER BY Spark takes the first of these, a view the first by row id.
+        self._show({name: [row for _, row in sorted(rows.items())] for name, rows in live.items()})
         return live
 
     def _show(self, rows: Mapping[str, Sequence[Row]]) -> None:

@@ -94,12 +94,15 @@ class TopN(Grouped):
 
     @property
     def explain_line(self) -> str:
-        """``TopN limit after offset of each [group] by [order] with ties place as rank``."""
+        """``TopN limit after offset of each [group] by [order] with ties place as rank``.
+
+        Without an order the rows are in that of their key.
+        """
         group = self._group_text("of each")
         offset = f" after {self.offset}" if self.offset else ""
         rank = f" place as {self.rank.name}" if self.rank else ""
-        order = ", ".join(map(str, self.order))
-        return f"TopN {self.limit}{offset}{group} by [{order}]{_TIES[self.ranking]}{rank}"
+        order = f"[{', '.join(map(str, self.order))}]" if self.order else "key"
+        return f"TopN {self.limit}{offset}{group} by {order}{_TIES[self.ranking]}{rank}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan from here down as JSON values."""

@@ -93,13 +93,20 @@ class Relation:
     """An operator and its columns, in the order of ``*``; ``order``: how a query sorts them.
 
     ``domain``: the fields with the outer values for which its rows are (outer_domain); none if
-    they are the same for all.
+    they are the same for all. ``inner_order``: how a query in FROM sorts them, by which a LIMIT
+    without ORDER BY takes the first.
     """
 
     node: Node
     items: tuple[Item, ...]
     order: tuple[Order, ...] = ()
     domain: Names = ()
+    inner_order: tuple[Order, ...] = ()
+
+    @property
+    def nested(self) -> Relation:
+        """The relation in a query around it, whose own order it does not decide."""
+        return replace(self, order=(), inner_order=self.order or self.inner_order)
 
     def with_alias(self, alias: str | None, names: Sequence[str] = ()) -> Relation:
         """Return the relation under an alias, as in FROM; ``names`` rename its columns."""
@@ -112,7 +119,7 @@ class Relation:
         items = tuple(
             Item(name, item.field, alias) for name, item in zip(titles, visible_items, strict=True)
         )
-        return Relation(self.node, items, domain=self.domain)
+        return replace(self.nested, items=items)
 
 
 AttachValues: TypeAlias = Callable[[Node, Sequence[Tree]], tuple[Node, Sequence[Tree]]]
@@ -272,7 +279,8 @@ class Builder:
     ) -> Node:
         """Return ``limit`` rows of an order, None for all, after the first ``offset``.
 
-        ``partition``: fields for each combination of whose values these are taken.
+        Rows that tie are in the order of their key, all of them without an order. ``partition``:
+        fields for each combination of whose values these are taken.
         """
         is_global = not partition
         if is_global:
@@ -280,6 +288,9 @@ class Builder:
             partition = (all_rows,)
         if limit is not None:
             return TopN(node, partition, order, limit, offset, is_global=is_global)
+        if not order:  # a window has to have one
+            node, place = self.with_constant(node, "place")
+            order = (Order(place),)
         rank = types.Field(self.namer.unique_name("position"), types.Int())
         return TopN(
             node,

@@ -29,11 +29,7 @@ from .grouping_sets import GroupBy, grouping_sets, has_grouping_sets
 from .scope import Scope
 from .windows import sort_keys
 
-_ORDER_HINT = "the rows of a view are in the order of its key; write ORDER BY"
 _UNSUPPORTED_CLAUSES = {
-    "sort": ("SORT BY", _ORDER_HINT),
-    "cluster": ("CLUSTER BY", _ORDER_HINT),
-    "distribute": ("DISTRIBUTE BY", _ORDER_HINT),
     "match": ("MATCH_RECOGNIZE", "Spark has none; compare rows by LAG and LEAD"),
     "connect": ("CONNECT BY", "Spark has none; write a join for each level"),
     "into": ("INTO", "Spark has none; name the view in CREATE MATERIALIZED VIEW"),
@@ -239,6 +235,24 @@ def limit_and_offset(tree: Tree) -> tuple[int | None, int]:
     if limit is not None and not _is_all(limit.expression):
         count = _row_count(limit.expression)
     return count, 0 if offset is None else _row_count(offset.expression)
+
+
+def with_order_by(tree: Tree) -> Tree:
+    """Return a query with ORDER BY for SORT BY and CLUSTER BY, and without DISTRIBUTE BY.
+
+    They order and distribute the rows of a result, and change none of them.
+    """
+    ordered: Tree = tree.copy()
+    for query in ordered.find_all(exp.Query):
+        sort, cluster = query.args.get("sort"), query.args.get("cluster")
+        for clause in ("sort", "cluster", "distribute"):
+            query.set(clause, None)
+        if sort is not None:
+            query.set("order", exp.Order(expressions=sort.expressions))
+        elif cluster is not None:
+            keys = [exp.Ordered(this=key, nulls_first=True) for key in cluster.expressions]
+            query.set("order", exp.Order(expressions=keys))
+    return ordered
 
 
 def has_limit(tree: Tree) -> bool:

@@ -7,6 +7,7 @@ Does not know: what the inputs are.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -288,12 +289,11 @@ def _join_items(left: tuple[Item, ...], step: JoinStep) -> tuple[tuple[Item, ...
     names = () if step.using is None else step.using or _common_names(left, right)
     if not names:  # also of a NATURAL JOIN of sides that have no name in common
         return (*left, *(right if pairs else ())), []
-    left_scope, right_scope = Scope(left), Scope(right)
-    columns = [(left_scope.item(name), right_scope.item(name)) for name in names]
+    columns = [(_first_item(left, name), _first_item(right, name)) for name in names]
     matches = [(l_item, r_item) for l_item, r_item in columns if l_item and r_item]
     if len(matches) < len(names):
         raise unsupported_error(
-            "this join", "each side needs one column of every name in common", step.tree
+            "this join", "each side needs a column of every name in common", step.tree
         )
     equalities: list[Tree] = [
         exp.EQ(this=column(l_item.field), expression=column(r_item.field))
@@ -310,10 +310,19 @@ def _join_items(left: tuple[Item, ...], step: JoinStep) -> tuple[tuple[Item, ...
     return (*merged, *items), equalities
 
 
+def _first_item(items: Sequence[Item], name: str) -> Item | None:
+    """Return the first visible column of a name, which Spark takes of several; None without one."""
+    visible = (item for item in items if not item.is_hidden)
+    return next((item for item in visible if (item.name or "").lower() == name.lower()), None)
+
+
 def _common_names(left: Sequence[Item], right: Sequence[Item]) -> tuple[str, ...]:
-    right_names = {(item.name or "").lower() for item in right if not item.is_hidden}
-    return tuple(
-        item.name
-        for item in left
-        if item.name and not item.is_hidden and item.name.lower() in right_names
-    )
+    """Return the names that both sides have; one that both have n times is there n times."""
+    counts = Counter((item.name or "").lower() for item in right if not item.is_hidden)
+    names = []
+    for item in left:
+        name = (item.name or "").lower()
+        if name and not item.is_hidden and counts[name]:
+            counts[name] -= 1
+            names.append(item.name or "")
+    return tuple(names)

@@ -224,7 +224,7 @@ class QueryPlanner:
         columns = select_columns(tree, context.scope(relation.items))
         scope = context.scope(relation.items, alias_values(columns))
         group = group_by(tree, columns, scope)
-        keys = relation.domain
+        keys, inner_order = relation.domain, relation.inner_order
         if session is not None:
             own_scope = context.scope(relation.items)
             relation, group = plan_session(self._builder, relation, own_scope, session, group)
@@ -236,7 +236,7 @@ class QueryPlanner:
             node, outputs, keys = self._plan_groups(
                 tree, relation, group or GroupBy(()), clauses.expressions, context.domain
             )
-            clauses = clauses.with_expressions(outputs)
+            clauses, inner_order = clauses.with_expressions(outputs), ()
         if keys:
             clauses = clauses.with_expressions(
                 [partition_by_domain(expression, keys) for expression in clauses.expressions]
@@ -257,12 +257,14 @@ class QueryPlanner:
             (_replace_values(value, clauses.select, fields), descending, nulls_first)
             for value, (_, descending, nulls_first) in zip(clauses.order_by, sort_keys, strict=True)
         ]
-        output = replace(self._plan_output(node, columns, fields), domain=keys)
+        output = self._plan_output(node, columns, fields)
+        output = replace(output, domain=keys, inner_order=inner_order)
         if tree.args.get("distinct"):
             if tree.args["distinct"].args.get("on"):
                 raise unsupported_error("DISTINCT ON", "Spark has none", tree)
             names = [*keys, *(item.field for item in output.items)]
-            output = replace(output, node=plan_distinct(output.node, names))
+            distinct = plan_distinct(output.node, names)
+            output = replace(output, node=distinct, inner_order=())
         if any(column_.call is not None for column_ in columns):
             order = _order_of_output(tree, output)
         return self._plan_sort(tree, output, order, context.domain)
@@ -370,7 +372,7 @@ class QueryPlanner:
         if not has_limit(tree):
             return relation
         keys = _order_of_output(tree, relation)
-        return self._plan_sort(tree, replace(relation, order=()), keys, domain)
+        return self._plan_sort(tree, relation.nested, keys, domain)
 
     def _plan_sort(
         self,
@@ -387,13 +389,10 @@ class QueryPlanner:
         has_one_row = joins_one_row_at_most(relation.node) or has_one_row_each(relation)
         if not keys and limit and not offset and has_one_row:
             return relation
-        if not keys:
-            raise unsupported_error(
-                "LIMIT without ORDER BY",
-                "it does not say which rows it takes; add an ORDER BY",
-                tree,
-            )
-        node, order = self._builder.compute_order(relation.node, keys, "ORDER BY")
+        # Without keys any rows are right: the first ones by the key of the operator are taken.
+        node, order = relation.node, relation.inner_order
+        if keys:
+            node, order = self._builder.compute_order(node, keys, "ORDER BY")
         if limit is not None or offset:
             node = self._builder.limit(node, order, limit, offset, relation.domain)
         if relation.domain:

@@ -23,6 +23,7 @@ from ..plan.materialize import Materialize
 from ..plan.node import Order
 from .analysis import Analysis, Tables, as_nullable, table_not_found_error
 from .builder import Builder, Item, Relation
+from .clauses import with_order_by
 from .clustering import cluster_root
 from .comparisons import compare_in_joins
 from .expressions import (
@@ -69,7 +70,7 @@ def plan_view(
     _check_tables(parsed, tables)
     columns = analysis.columns(parsed)
     builder = Builder(analysis)
-    tree = _with_names_of_spark(tree, columns, analysis)
+    tree = with_order_by(_with_names_of_spark(tree, columns, analysis))
     try:
         relation = QueryPlanner(builder, tables, parsed).plan(tree, {})
     except errors.UnsupportedStatementError as error:

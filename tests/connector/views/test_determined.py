@@ -43,6 +43,9 @@ FIRSTS = "(SELECT g, first(x) AS f, count(*) AS c FROM t GROUP BY g) AS s"
         ),
         ("SELECT collect_list(x) AS l FROM t UNION ALL SELECT array(1)", "", "l"),
         ("SELECT id, x FROM t ORDER BY x LIMIT 3", "x", ""),
+        ("SELECT id, x FROM t LIMIT 3 OFFSET 1", "", ""),
+        ("SELECT id AS i FROM t WHERE EXISTS (SELECT k FROM u LIMIT 1 OFFSET 2)", "i", ""),
+        ("SELECT count(*) AS c, max(x) AS m FROM (SELECT * FROM t LIMIT 5)", "c", ""),
         ("SELECT id AS i, x, g FROM t ORDER BY x, id LIMIT 3", "ixg", ""),
         (
             """SELECT g, x, id AS i FROM t
@@ -90,6 +93,7 @@ def test_what_depends_on_the_order_of_rows_is_not_determined(
         f"SELECT id FROM t JOIN {FIRSTS} ON t.x = s.f",
         f"SELECT id FROM t SEMI JOIN {FIRSTS} ON t.x < s.f",
         "SELECT explode(collect_list(x)) AS e FROM t",
+        "SELECT id FROM t WHERE id IN (SELECT k FROM u LIMIT 2)",
         f"SELECT g FROM {FIRSTS} QUALIFY rank() OVER (ORDER BY f) = 1",
     ],
 )

@@ -321,6 +321,30 @@ def test_a_view_is_distributed_by_the_columns_that_it_is_clustered_by(db: Databa
         db.sql("CREATE MATERIALIZED VIEW d CLUSTER BY (x) AS SELECT k, v FROM t")
 
 
+def test_limit_without_order_by_keeps_the_first_rows_by_key(db: Database) -> None:
+    """As rows come and go; how many rows there are is right in any case."""
+    views = {
+        "a": ("SELECT k, v FROM t {} LIMIT 3 OFFSET 1", "ORDER BY k"),
+        "b": ("SELECT g, sum(v) AS s FROM t GROUP BY g {} LIMIT 2", "ORDER BY g"),
+        "c": ("SELECT i FROM u WHERE i IN (SELECT k FROM t {} OFFSET 2)", "ORDER BY k"),
+    }
+    put(db.store, "t", *((k, "abc"[k % 3], k) for k in range(2, 8)))
+    for name, (query, _) in views.items():
+        db.sql(f"CREATE MATERIALIZED VIEW {name} AS {query.format('')}")
+    put(db.store, "u", *((i, "x", i) for i in range(8)))
+    put(db.store, "t", (0, "b", 1), (3, None, 9))
+    db.refresh()
+    for name, (query, order) in views.items():
+        assert_view_is(db, name, query.format(order))
+    db.sql("DELETE FROM t WHERE k IN (0, 2, 4)")
+    db.refresh()
+    for name, (query, order) in views.items():
+        assert_view_is(db, name, query.format(order))
+    assert all(report.problems == () for report in db.check_views())
+    explained = db.sql(f"EXPLAIN CREATE MATERIALIZED VIEW d AS {views['a'][0].format('')}")
+    assert "TopN 3 after 1 by key" in explained.first().plan
+
+
 def test_explain_says_what_a_broadcast_join_costs(db: Database) -> None:
     """A join without an equality is shown with its units, the order of its state and its cost."""
     query = "SELECT t.k, u.i FROM t LEFT JOIN u ON t.v < u.n AND t.g <> u.g"

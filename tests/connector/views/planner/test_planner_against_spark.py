@@ -389,6 +389,22 @@ SELECT t.id, w.id AS wid FROM t ASOF JOIN w MATCH_CONDITION (w.id > t.id) WHERE 
 SELECT t.id, g, u.k FROM t INNER ASOF JOIN u MATCH_CONDITION (t.id <= u.k) USING (g)
 SELECT t.id, u.k FROM t LEFT OUTER ASOF JOIN u MATCH_CONDITION (t.id + 1 > u.k) ON t.x < u.x AND u.name > 'n2' AND t.y > 3
 SELECT t.id, a.k, w.v FROM t LEFT ASOF JOIN (SELECT * FROM u WHERE k > 3) a MATCH_CONDITION ((t.x, CAST(t.id AS INT)) >= (CAST(a.x AS INT), a.k)) JOIN w ON w.id = t.id
+SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u LIMIT 1 OFFSET 2) AND NOT EXISTS (SELECT max(k) FROM u GROUP BY g OFFSET 99)
+SELECT count(*) AS n, (SELECT count(*) FROM (SELECT g FROM u OFFSET 1)) AS m FROM (SELECT id FROM t LIMIT 7 OFFSET 2)
+SELECT g, count(*) AS c FROM t GROUP BY g LIMIT 99
+SELECT id, (SELECT t.x FROM VALUES (1), (2) LIMIT 1) AS v, (SELECT t.x FROM (SELECT 1 AS a) FULL JOIN (SELECT 2 AS b) ON a = b LIMIT 1) AS w FROM t
+SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.g = t.g OFFSET 1) OR x IN (SELECT CAST(x AS INT) FROM (SELECT x FROM u WHERE u.name <> t.g) LIMIT 99)
+SELECT t.id, q.n FROM t, LATERAL (SELECT max(k) AS n FROM u WHERE u.g = t.g GROUP BY g LIMIT 1) q
+SELECT id, x FROM (SELECT id, x FROM t ORDER BY x DESC, id) WHERE id > 2 LIMIT 3
+(SELECT id, x FROM t ORDER BY x, id) LIMIT 4
+SELECT id FROM (SELECT id + 1 AS id FROM (SELECT * FROM t ORDER BY x DESC, id DESC) s) q LIMIT 3 OFFSET 1
+WITH s AS (SELECT k, g FROM u ORDER BY g DESC, k) SELECT k FROM s LIMIT 2
+TABLE u |> ORDER BY g DESC, k |> WHERE k > 1 |> LIMIT 2 |> SELECT k
+SELECT id, g FROM t DISTRIBUTE BY x SORT BY g DESC, id
+SELECT * FROM (SELECT id, x FROM t SORT BY x) UNION ALL SELECT k, x FROM u CLUSTER BY id
+SELECT t.id, k, gg FROM t JOIN w ON t.id = w.id JOIN (SELECT k AS id, k, g AS gg FROM u) u USING (id)
+SELECT w.v, k, u.id FROM t RIGHT JOIN w ON t.id = w.id + 3 NATURAL JOIN (SELECT k AS id, k FROM u) u
+SELECT * FROM (SELECT a.k AS a, b.k AS b, n, x.id, y.id AS z FROM u a JOIN u b ON a.g = b.g NATURAL JOIN (SELECT name AS n, k, k FROM u) c LEFT JOIN w x ON x.id = b.k LEFT JOIN w y ON y.id = a.k)
 """  # noqa: E501
 
 
@@ -436,6 +452,23 @@ def test_inputs_of_a_union_are_cast_step_by_step(
         assert _bag(evaluated(planned(query), rows)) == _bag(spark.sql(query))
     finally:
         spark.conf.unset("spark.sql.ansi.enabled")
+
+
+def test_limit_without_order_by_takes_the_first_rows_by_key(
+    spark: SparkSession,
+    rows: Mapping[str, DataFrame],
+    planned: Callable[[str], Materialize],
+) -> None:
+    """Any rows are right; a LIMIT over ordered rows of a subquery takes the first of these."""
+    for query, order in {
+        "SELECT id, g FROM t LIMIT 3 OFFSET 1": "ORDER BY id",
+        "SELECT DISTINCT x FROM t LIMIT 2": "ORDER BY x",
+        "SELECT g, sum(x) AS s FROM (SELECT * FROM t ORDER BY x) GROUP BY g LIMIT 1": "ORDER BY g",
+        "SELECT id, q.k FROM t, LATERAL (SELECT k FROM u WHERE u.g = t.g LIMIT 1) q": "ORDER BY k",
+    }.items():
+        plan = planned(query)
+        ordered = query.replace("LIMIT", f"{order} LIMIT")
+        assert _bag(evaluated(plan, rows)) == _bag(spark.sql(ordered)), query
 
 
 def test_the_first_row_of_each_group_is_more_than_one_row_to_a_scalar_subquery(
