@@ -46,8 +46,7 @@ def deduplication(text: str) -> str:
         return mode
     if text.strip().lower() == "none":
         raise ValueError(
-            "relstate stores rows and finds changes by comparing them, so it has no raw changes; "
-            "'dropCarryovers' gives the changes of every commit"
+            "raw changes are not stored; use 'dropCarryovers' for the changes of every commit"
         )
     raise ValueError(f"it must be {' or '.join(map(repr, DEDUPLICATIONS))}")
 

@@ -193,8 +193,8 @@ def feed_stream_options(options: Mapping[str, str]) -> FeedOptions:
     """Return the options of a stream that follows a change feed. Errors: as `read_options`."""
     if not is_feed(options):
         raise errors.OptionError(
-            "a stream reads the changes of a table: set option 'readChangeFeed' to 'true'; rows "
-            "have no order in which a stream could read them"
+            "a stream reads the changes of a table: set option 'readChangeFeed' to 'true'; a "
+            "stream cannot read rows, because they have no order"
         )
     operation = "a streaming read of a change feed"
     checks = (_check_time_zone, _check_range, _check_format)

@@ -52,7 +52,7 @@ def with_columns(definition: TableDefinition, fields: Sequence[t.Field]) -> Tabl
             )
         used_names.add(field.name.lower())
     if not fields:
-        raise SchemaError("there is no column to add")
+        raise SchemaError("the list of columns to add is empty; name at least one")
     arrow_schema(fields)
     added = (
         Column.of(number, field) for number, field in enumerate(fields, start=schema.next_column_id)
@@ -76,7 +76,7 @@ def without_columns(definition: TableDefinition, names: Sequence[str]) -> TableD
                 f"the column {key.name!r} is part of the primary key and cannot be dropped"
             )
     if not dropped:
-        raise SchemaError("there is no column to drop")
+        raise SchemaError("the list of columns to drop is empty; name at least one")
     if dropped.issuperset(column.id for column in schema.visible_columns):
         raise SchemaError("all columns would be dropped; a table needs at least one")
     remaining = tuple(column for column in schema.columns if column.id not in dropped)
@@ -133,7 +133,7 @@ def with_column_nullable(definition: TableDefinition, name: str) -> TableDefinit
     _check_not_version(definition, column, "made nullable")
     if column.id in {key.column_id for key in schema.primary_key}:
         raise SchemaError(
-            f"the column {column.name!r} is part of the primary key, so it stays as it is"
+            f"the column {column.name!r} is part of the primary key, so it cannot be made nullable"
         )
     if column.nullable:
         return definition
@@ -194,8 +194,8 @@ def new_constraint(definition: TableDefinition, name: str, expression: str) -> C
         )
     if properties.encoding != "row":
         raise SchemaError(
-            f"the table {definition.name!r} has documents, whose parts are written without the "
-            "others, so no condition on a row can be checked: use encoding = 'row'"
+            f"the table {definition.name!r} is a document table, which cannot have constraints, "
+            "because parts of a row are written without the others: use encoding = 'row'"
         )
     _, condition, names = CheckExpression.parse(expression, schema)
     columns = [schema.column(column) for column in names]
@@ -256,8 +256,8 @@ def with_default(definition: TableDefinition, name: str, expression: str | None)
     default = None if expression is None else read_default(expression, column, schema)
     if default is not None and column in schema.key_columns:
         raise SchemaError(
-            f"the column {column.name!r} is part of the primary key, which every row has to give: "
-            "it has no DEFAULT"
+            f"the column {column.name!r} is part of the primary key, so it cannot have a DEFAULT: "
+            "every row gives its value"
         )
     if default is not None and definition.properties.merge == "partial":
         raise SchemaError(
@@ -368,7 +368,7 @@ def _evolved(
     schema = definition.schema
     if schema.version == MAX_VERSION:
         raise SchemaError(
-            f"the table has had {MAX_VERSION} schemas, the most there can be; copy it to a new one"
+            f"the table has had {MAX_VERSION} schemas, which is the maximum; copy it to a new table"
         )
     evolved = replace(
         schema,

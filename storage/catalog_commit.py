@@ -71,6 +71,6 @@ def check_storable(table: NewTable) -> None:
 def contested_error(name: str) -> ConflictError:
     """Return the error for a table or view that others altered at every attempt."""
     return ConflictError(
-        f"{name!r} was altered by others {ATTEMPTS} times meanwhile; nothing was committed: try "
-        "again"
+        f"{name!r} was altered by other writers {ATTEMPTS} times meanwhile; nothing was committed: "
+        "try again"
     )

@@ -27,18 +27,17 @@ def with_generated(definition: TableDefinition, name: str, expression: str) -> T
     description = f"the column {column.name!r}, GENERATED ALWAYS AS ({expression})"
     if column in schema.key_columns:
         raise SchemaError(
-            f"{description}, is part of the primary key, by which rows are found, deleted and "
-            "distributed before anything is computed of them: give its values in the rows, or "
-            "leave it out of the key"
+            f"{description}, is part of the primary key, whose values every row must give: write "
+            "its values in the rows, or remove it from the key"
         )
     if column.id in properties.version_columns:
         raise SchemaError(
-            f"{description}, is a version column, which a delete has to give: give its values in "
-            "the rows"
+            f"{description}, is a version column, whose value every row and delete must give: "
+            "write its values in the rows"
         )
     if column.default is not None:
         raise SchemaError(
-            f"{description}, has a DEFAULT, which no row would get: leave one of them out"
+            f"{description}, has also a DEFAULT, which would never be used: remove one of the two"
         )
     if properties.encoding == "document":
         raise SchemaError(

@@ -114,7 +114,7 @@ UTC = Zone("UTC", 0)
 def zone_of(name: str) -> Zone:
     """Return the zone of a name. OptionError if there is none."""
     if not isinstance(name, str):
-        raise OptionError(f"a time zone is named by text, not by {name!r}")
+        raise OptionError(f"a time zone is a text such as 'Europe/Rome', not {name!r}")
     return _zone_of(name)
 
 

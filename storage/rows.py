@@ -75,9 +75,8 @@ def batches_of(
         name = type(rows).__name__
         raise UsageError(
             "rows are a pyarrow Table, RecordBatch or RecordBatchReader, an iterator of "
-            "RecordBatches or dicts, a DataFrame or a result that hands over Arrow data (pandas, "
-            "polars, DuckDB), or a list of dicts, not "
-            f"{name}{_ADVICE.get(name, '')}"
+            "RecordBatches or dicts, a DataFrame or a result that exports Arrow data (pandas, "
+            f"polars, DuckDB), or a list of dicts, not {name}{_ADVICE.get(name, '')}"
         )
     return _read(rows)
 

@@ -68,9 +68,9 @@ def load(
     written.
     """
     if primary_key is not None and not create:
-        raise click.UsageError("--primary-key is that of a new table: give --create, too.")
+        raise click.UsageError("--primary-key is only for a new table: add --create.")
     if create and overwrite:
-        raise click.UsageError("--create makes a new table: leave out --overwrite.")
+        raise click.UsageError("--create and --overwrite exclude each other: remove one of them.")
     if len(delimiter) != 1:
         raise click.UsageError(f"--delimiter is {delimiter!r}; it must be one character.")
     files = [_row_file(file, format_name, delimiter) for file in paths]
@@ -90,7 +90,7 @@ def _format_of(path: str, format_name: str | None) -> FileFormat:
     if format_name is not None:
         return FileFormat(format_name)
     if path == STANDARD:
-        raise click.UsageError("Say which --format standard input or output has.")
+        raise click.UsageError("--format is missing: standard input or output has no file name.")
     return format_of(path)
 
 

@@ -99,7 +99,9 @@ def restore(path: str, table: str, epoch: int | None, moment: str | None, as_jso
     with Store.open(path) as store, progress("Restoring"):
         chosen = chosen_epoch(store, epoch, moment)
         if chosen is None:
-            raise click.UsageError("Say which epoch to restore: --version or --timestamp.")
+            raise click.UsageError(
+                "The epoch to restore is missing: give --version or --timestamp."
+            )
         restored = Restored(table, chosen, store.restore(table, chosen))
     if as_json:
         show_document(restored)
@@ -188,7 +190,7 @@ def repair(path: str, with_clock: bool, as_json: bool) -> None:
     committed now.
     """
     if not with_clock:
-        raise click.UsageError("Say what to repair: --clock.")
+        raise click.UsageError("The part to repair is missing: give --clock.")
     with Store.open(path) as store:
         before = store.epoch
         epoch = store.repair_clock()

@@ -56,7 +56,7 @@ def load_files(
         schema = store.table(table).schema
     except errors.TableNotFoundError as error:
         raise errors.TableNotFoundError(
-            f"{error}. With --create the files make a new table"
+            f"{error}. To create it from the files, add --create"
         ) from None
     fields = [column.field for column in schema.visible_columns]
     key = [column.name for column in schema.key_columns if not column.hidden]

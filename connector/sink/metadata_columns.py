@@ -153,9 +153,9 @@ def check_order(definition: TableDefinition, clustered: bool, option: str, promi
     if clustered or definition.properties.is_versioned:
         return
     raise errors.OptionError(
-        f"{option} needs a table with a version_column, which decides which change of a key is the "
-        f"last; the table {definition.name!r} has none. Or set {promise}, by which you promise "
-        "that all changes of one key arrive in one task, in order"
+        f"{option} needs a table with a version_column, which orders the changes of a key; the "
+        f"table {definition.name!r} has none. If all changes of one key arrive in one task, in "
+        f"order, set {promise} instead"
     )
 
 

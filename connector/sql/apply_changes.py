@@ -261,8 +261,8 @@ def _check_table(definition: TableDefinition) -> None:
         )
     if not definition.properties.is_versioned:
         raise errors.OptionError(
-            f"the table {definition.name!r} has no version column, so a change that arrives late "
-            "would undo a later one: create it with version_column, a column for the sequence"
+            f"the table {definition.name!r} has no version column, so a late change would "
+            "overwrite a newer one: create it with a version_column that stores the sequence"
         )
     if definition.properties.append_only or definition.properties.merge == "ignore":
         raise errors.OptionError(

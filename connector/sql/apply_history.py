@@ -188,9 +188,9 @@ class HistoryApplier:
             )
         if view.definition.query.split() != query.split():
             raise errors.OptionError(
-                f"the view {name!r} is not the history that these arguments describe: call "
-                "apply_changes with the arguments of its first call; or DROP MATERIALIZED VIEW "
-                f"{name}, which the next call creates again from {changes_table(name)!r}"
+                f"the view {name!r} was not created with these arguments: call apply_changes with "
+                f"the arguments of its first call; or DROP MATERIALIZED VIEW {name}, which the "
+                f"next call creates again from {changes_table(name)!r}"
             )
 
     def run(self, views: Views, source: DataFrame, version: int | None) -> None:

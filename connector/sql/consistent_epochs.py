@@ -30,9 +30,10 @@ def consistent_epochs(store: Store, state: StoreState, table_ids: Iterable[int])
         reason = f", because {state.name_of(stale)!r}, which it reads, is not"
         raise errors.EpochNotFoundError(
             f"the views {names} do not reflect one epoch of their tables: "
-            f"{state.name_of(view_id)!r} is not up to date with epoch {epoch}"
-            f"{'' if stale == view_id else reason}. Refresh them together; if the refresh of one "
-            "fails, all views that read it stay at their epoch, and the error says what to mend"
+            f"{state.name_of(view_id)!r} is not up to date with epoch "
+            f"{epoch}{'' if stale == view_id else reason}. Refresh them together; if the refresh "
+            "of one fails, all views that read it stay at their epoch, and the error says what to "
+            "correct"
         )
     return {table_id: state.epoch if table_id in state.views else epoch for table_id in read}
 

@@ -68,8 +68,8 @@ class TableCreator:
             return DmlResult(state.epoch, RowCounts(0, 0, 0))
         if exists and not statement.or_replace:
             raise errors.TableExistsError(
-                f"there is a table or view {statement.name!r} already: drop it, take another "
-                "name, or write CREATE OR REPLACE TABLE"
+                f"there is a table or view {statement.name!r} already: drop it, use another name, "
+                "or write CREATE OR REPLACE TABLE"
             )
         replaced = replaced_tables(state, statement.name)
         started = self._store.environment.now()

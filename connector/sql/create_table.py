@@ -211,8 +211,8 @@ def _accept_using(reader: TokenReader) -> bool:
     name = reader.name("the name of a format")
     if name.lower() == "redis":
         raise errors.UnsupportedStatementError(
-            "hashes of Redis are shown as rows by a view: CREATE MATERIALIZED VIEW users "
-            "(id STRING, name STRING) USING REDIS HASH 'user:*'"
+            "only a materialized view can show hashes of Redis as rows: CREATE MATERIALIZED VIEW "
+            "users (id STRING, name STRING) USING REDIS HASH 'user:*'"
         )
     if name.lower() != "relstate":
         raise errors.UnsupportedStatementError(
@@ -338,6 +338,7 @@ def _without_key(item: Sequence[Token]) -> Sequence[Token]:
     """Return the tokens of ``a BIGINT PRIMARY KEY``, which must end so, without these words."""
     if item[-1].token_type is not TokenType.PRIMARY_KEY:
         raise errors.UnsupportedStatementError(
-            "the words PRIMARY KEY end a column's definition, or begin a part of their own"
+            "write PRIMARY KEY at the end of a column's definition, or PRIMARY KEY (column, …) as "
+            "a separate item"
         )
     return item[:-1]

@@ -67,7 +67,8 @@ def connect(
 ) -> Database:
     """Return the store at ``path`` as a database of a session.
 
-    ``storage_options``: as of `Store.create`; for S3 by default what ``spark.hadoop.fs.s3a.*`` has.
+    ``storage_options``: as in `Store.create`; for S3 the default is the session's settings
+    ``spark.hadoop.fs.s3a.*``.
     StoreNotFoundError or NotAStoreError if there is none; SessionError if ``spark`` is not a
     session, or has a setting under which no Python source can be read. A local Spark for which no
     PYSPARK_PYTHON is set runs the Python that runs this.
@@ -117,26 +118,26 @@ class Database:
         return self._store
 
     def maintain(self, table: str | None = None) -> CompactionReport:
-        """Compact a table, or all, by Spark tasks of one or more shards each; see `Store.compact`.
+        """Compact a table, or all, in Spark tasks of one or more shards each; see `Store.compact`.
 
-        If there is nothing to do, there is no job and no commit. TableNotFoundError, ConflictError
-        if other processes keep compacting.
+        Without files to merge, it runs no job and commits nothing. TableNotFoundError,
+        ConflictError if other processes keep compacting.
         """
         return maintain(self._spark, self._store, table)
 
     def sql(
         self, text: str, args: Arguments | None = None, *, consistent: bool = False
     ) -> DataFrame:
-        """Run one statement and return its result, for every statement a DataFrame.
+        """Run one statement and return its result as a DataFrame.
 
-        ``args``: the values of parameters, a dict for ``:name`` and a list for ``?``. They are
-        literals of the statement: conditions on them are looked up in keys and indexes.
+        ``args``: the values of parameters, a dict for ``:name`` or a list for ``?``. They become
+        literals of the statement, so conditions on them use keys and indexes.
         ``consistent``: a query reads tables at the epoch that the views in it reflect, not at the
         latest; EpochNotFoundError if these views do not reflect one epoch.
 
-        A query names the store's tables by their plain names; all others are Spark's. Statements:
-        see `statement`. A statement that changes rows is one epoch, or none if it changes no row,
-        and returns one row: the epoch, and how many rows it changed (NULL: not counted).
+        A name in a query is a table or view of the store, or else one of Spark. A statement that
+        changes rows commits one epoch, or none if it changes no row, and returns one row: the
+        epoch, and how many rows it changed (NULL: not counted).
         UnsupportedStatementError for an unknown statement; MissingError, ExistsError, SchemaError,
         DataError and CommitError as the store raises them.
         """
@@ -192,8 +193,8 @@ class Database:
     ) -> int:
         """Create a materialized view with the rows of a DataFrame.
 
-        Return the epoch at which it is complete. The frame is made of `table`, for tables and views
-        of this store, and the DataFrame API; its SELECT becomes that of the view. ``or_replace``:
+        Return the epoch at which it is complete. The frame is built from `table` with the DataFrame
+        API; its SELECT becomes that of the view. ``or_replace``:
         as in CREATE OR REPLACE; ``cluster_by``: the columns of CLUSTER BY. Errors as of CREATE
         MATERIALIZED VIEW; UnsupportedStatementError for a frame that is not a SELECT; over Spark
         Connect for any but a result of `sql`.
@@ -213,26 +214,26 @@ class Database:
         return int(epoch)
 
     def refresh(self, views: str | Sequence[str] | None = None) -> Refreshed:
-        """Bring views, by default all, and those they read to the latest epoch of their tables.
+        """Refresh views, by default all, and the views that they read to the latest epoch.
 
-        All of them in one commit; none if there is nothing to do. ViewNotFoundError, ConflictError
-        if other processes keep refreshing them, and the error of a view that cannot be computed,
-        after the others were refreshed.
+        They are refreshed in one commit, or none if nothing changed. ViewNotFoundError,
+        ConflictError if other processes keep refreshing them. The error of a view that cannot be
+        computed is raised after the others were refreshed.
         """
         return self._views.refresh(_view_names(views))
 
     def check_views(self, views: str | Sequence[str] | None = None) -> tuple[ViewReport, ...]:
-        """Compare views, by default all, with their SELECTs and their state with their inputs.
+        """Compare views, by default all, with their SELECTs, and their state with their inputs.
 
-        It costs as much as creating the views again. The report of a view that cannot be checked
-        says why. ViewNotFoundError, SessionError.
+        It costs as much as creating the views. The report of a view that cannot be checked gives
+        the reason. ViewNotFoundError, SessionError.
         """
         return check_views(self._spark, self._store, _view_names(views))
 
     def metrics(self) -> Mapping[str, float]:
-        """Return figures of the store by name and labels, as Prometheus writes them.
+        """Return the metrics of the store by name and labels, as Prometheus writes them.
 
-        The same as of the command ``relstate metrics``: sizes of tables, lag of views, files.
+        They are those of the command ``relstate metrics``: sizes of tables, lag of views, files.
         """
         return metric_values(store_metrics(self._store))
 
@@ -248,8 +249,8 @@ class Database:
         """Refresh views, by default all, as their tables change, until the stream is stopped.
 
         ``trigger``: how long to wait between two checks (seconds, or an interval such as
-        ``'200 milliseconds'``), None for no wait. ``available_now``: process the present changes,
-        then end. ``query_name``: its name. ``listener``: what is told of commits and refreshes.
+        ``'200 milliseconds'``), None for no wait. ``available_now``: process the current changes,
+        then end. ``query_name``: its name. ``listener``: called for commits and refreshes.
         ViewNotFoundError, OptionError.
         """
         if trigger is not None and available_now:
@@ -268,12 +269,12 @@ class Database:
         version: int | None = None,
         timestamp: datetime | str | None = None,
     ) -> DataFrame:
-        """Return a table at an epoch, by default the latest now, at which the DataFrame stays.
+        """Return a DataFrame of a table at a fixed epoch, by default the latest.
 
-        ``where``: a condition in SQL, as in the read option of this name: what it says about the
-        key or an index is looked up. ``columns``: their names, all by default.
-        ``timestamp``: of what was committed then; a text is in UTC unless it has a zone.
-        OptionError where both are given or a datetime has no zone, TableNotFoundError,
+        ``where``: a condition in SQL, as in the read option of this name; conditions on the key or
+        an index become lookups. ``columns``: their names, by default all. ``version``: the epoch;
+        ``timestamp``: a time, for the latest epoch then; a text without a zone is in UTC.
+        OptionError if both are given or a datetime has no zone, TableNotFoundError,
         SchemaMismatchError for an unknown column, UnsupportedExpressionError; EpochNotFoundError,
         EpochExpiredError or ViewNotPopulatedError if it cannot be read.
         """
@@ -301,19 +302,19 @@ class Database:
     ) -> int:
         """Write the rows of a DataFrame to a table as one epoch and return it.
 
-        ``mode``: ``append`` upserts them and ``overwrite`` replaces all rows of a table that is
-        there; ``errorifexists`` and ``ignore`` create a table with the columns of the DataFrame and
-        a ``primary_key``, or none. If there is one, ``ignore`` writes nothing. Columns are found by
-        name; one that is missing is NULL. Options such as a TTL are those of
+        ``mode``: for an existing table, ``append`` upserts the rows and ``overwrite`` replaces all
+        rows. ``errorifexists`` and ``ignore`` create a table with the columns of the DataFrame and
+        ``primary_key``, if given; if the table exists, ``ignore`` writes nothing. Columns are
+        matched by name; a missing column is NULL or its default. For options such as a TTL, use
         ``frame.write.format("relstate")``.
         OptionError, TableNotFoundError, TableExistsError, SchemaMismatchError, DataError.
         """
         return write_frame(self._store, frame, table, mode, primary_key)
 
     def history(self, table: str | None = None, limit: int | None = None) -> DataFrame:
-        """Return the commits, the newest first; of one table only those that touched it.
+        """Return the commits, the newest first; for a table, only those that changed it.
 
-        Columns: see `COMMIT_SCHEMA`. ``limit``: how many at most.
+        Columns: see `COMMIT_SCHEMA`. ``limit``: the maximum number of commits.
         """
         return self._result(Result(commit_rows(self._store, table, limit), COMMIT_SCHEMA))
 
@@ -329,9 +330,9 @@ class Database:
         ttl_column: str | None = None,
         patch: bool = False,
     ) -> ForeachBatchWriter:
-        """Return what ``foreachBatch`` calls to upsert each micro-batch into a table, once.
+        """Return a function for ``foreachBatch`` that upserts each micro-batch exactly once.
 
-        ``txn_app_id`` replaces the query's id, which Spark Connect does not pass on.
+        ``txn_app_id`` replaces the id of the query, which Spark Connect does not pass on.
         ``op_column`` names the column that says insert, update or delete; with ``clustered`` you
         promise that the changes of a key are in one partition, in order, which is required unless
         the table has a version column. ``ttl``: after how long the rows expire (seconds, or
@@ -449,8 +450,9 @@ class Database:
         """OptionError for a writer of micro-batches that cannot know its query."""
         if application is None and not is_classic(self._spark):
             raise errors.OptionError(
-                "txn_app_id is missing: Spark Connect does not tell foreachBatch its query; pass a "
-                "name that is this stream's alone, and new when the checkpoint is new"
+                "txn_app_id is missing: under Spark Connect, foreachBatch cannot identify its "
+                "query; pass a name that is unique to this stream, and a new one with a new "
+                "checkpoint"
             )
 
     def _explain(self, text: str, mode: str) -> DataFrame:

@@ -38,7 +38,7 @@ _ORDER_KEEPING = _ROW_NEUTRAL | {"Filter", "Generate", "Project", "Sort"}
 def refusal(reason: str, advice: str = _AS_TEXT) -> errors.UnsupportedStatementError:
     """Return the error for a frame, with what to write instead."""
     return errors.UnsupportedStatementError(
-        f"a view cannot be made of this DataFrame: {reason}. {advice}"
+        f"a view cannot be created from this DataFrame: {reason}. {advice}"
     )
 
 

@@ -61,7 +61,9 @@ class FrameQueries:
         not a DataFrame.
         """
         if not isinstance(frame, DataFrame):
-            raise errors.UsageError(f"a view is made of a DataFrame, not of {type(frame).__name__}")
+            raise errors.UsageError(
+                f"a view is created from a DataFrame, not from {type(frame).__name__}"
+            )
         if not isinstance(frame, ClassicDataFrame):
             return self._remote_query_of(frame)
         _check_settings(frame.sparkSession, self._spark)

@@ -68,8 +68,8 @@ def populate(runner: JobRunner, view_id: int) -> None:
                 raise
             raise view_failure(state.title_of(state.views[view_id]), error) from None
     raise errors.ConflictError(
-        f"{runner.store.path}: others altered the same view {_ATTEMPTS} times; let one process "
-        "refresh it at a time"
+        f"{runner.store.path}: other processes altered the same view {_ATTEMPTS} times; let one "
+        "process refresh it at a time"
     )
 
 

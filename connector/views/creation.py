@@ -74,7 +74,7 @@ def new_view(
     check_table_name(name)
     if name.lower() in state.table_ids:
         raise errors.TableExistsError(
-            f"there is a table or view {name!r} already: drop it, or take another name"
+            f"there is a table or view {name!r} already: drop it, or use another name"
         )
     return _planned_view(spark, state, name, query, options)
 

@@ -32,7 +32,7 @@ def follow_rename(name: str, new: str, state: StoreState, reader: ViewDefinition
     ):
         raise errors.DependentViewsError(
             f"{name!r} cannot be renamed to {new!r}: the view {state.name_of(reader.view_id)!r}, "
-            "which reads it, gives this name to a common table of its own; take another name"
+            "which reads it, uses this name for a common table expression; use another name"
         )
     table_id = state.table(name).definition.table_id
     return replace(reader, query=text, plan=_with_name(reader.plan, table_id, new))

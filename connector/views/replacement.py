@@ -54,7 +54,7 @@ def finish_replacement(runner: JobRunner, view_id: int) -> None:
             except VIEW_CHANGED:
                 continue
         raise errors.ConflictError(
-            f"{runner.store.path}: others changed the view, or what is to replace it, {_ATTEMPTS} "
+            f"{runner.store.path}: other processes changed the view or its replacement {_ATTEMPTS} "
             "times; it was not replaced: refresh again"
         )
     except errors.UnknownOutcomeError:

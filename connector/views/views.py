@@ -173,8 +173,8 @@ class Views:
                 with self._store.one_look(again=True):
                     state = self._store.state
         raise errors.ConflictError(
-            f"{self._store.path}: others refreshed the same views {_ATTEMPTS} times meanwhile, so "
-            "that this refresh committed nothing: let one refresh at a time"
+            f"{self._store.path}: others refreshed the same views {_ATTEMPTS} times meanwhile; "
+            "nothing was committed: run one refresh at a time"
         )
 
     def _populate(self, state: StoreState, views: Collection[int]) -> list[Exception]:

@@ -8,10 +8,11 @@
     db = relstate.connect(spark, "/data/shop")
     db.sql("SELECT sum(amount) FROM orders").show()
 
-Every error of `relstate.storage.errors` is a name of this package.
+The package exports every error of `relstate.storage.errors`.
 
-Importing it loads nothing: names are looked up when they are first used. So a process that serves
-lookups never loads Spark, and Spark, which imports this to list its data sources, does not wait.
+Importing it loads no other module: names are resolved when they are first used. So a process that
+serves lookups never loads Spark, and Spark, which imports the package to list its data sources,
+does not wait.
 """
 
 import typing

@@ -65,7 +65,9 @@ class PartialAggregate:
             raise SchemaError("a partial aggregate needs a column to group by, or a measure")
         for column in schema.columns:
             if column.name.lower().startswith(_PREFIX):
-                raise SchemaError(f"the column {column.name!r} has a name of ours; rename it")
+                raise SchemaError(
+                    f"the column {column.name!r} has a name that is reserved by relstate; rename it"
+                )
         measure_list = []
         wheres = conditions or [None] * len(measures)
         for (function, value), where in zip(measures, wheres, strict=True):

@@ -116,7 +116,7 @@ def arithmetic(operator: str, left: Value, right: Value) -> Arithmetic:
     UnsupportedTypeError if it is not known to be computed exactly.
     """
     if operator not in _OPERATORS:
-        raise UnsupportedTypeError(f"{operator!r} is not known of numbers")
+        raise UnsupportedTypeError(f"{operator!r} is not supported for numbers")
     left, right = beside(left, right.type), beside(right, left.type)
     data_type = arithmetic_type(operator, operand_type(left, right), operand_type(right, left))
     return Arithmetic(operator, left, right, data_type)
@@ -132,7 +132,7 @@ def signed(function: str, operand: Value) -> Signed:
     if isinstance(data_type, t.Decimal) and data_type.precision > _SIGNED_DIGITS:
         raise UnsupportedTypeError(f"{function} of {data_type} is rounded by Spark")
     if function not in _SIGNED or not is_number(data_type):
-        raise UnsupportedTypeError(f"{function} of {operand.type} is not known")
+        raise UnsupportedTypeError(f"{function} of {operand.type} is not supported")
     return Signed(function, operand)
 
 

@@ -130,7 +130,7 @@ def compared(left: Value, operator: str, right: Value) -> Compared:
         common = common_type(operand_type(left, right), operand_type(right, left))
         left, right = number_cast(left, common), number_cast(right, common)
     if domain_of(left.type) is None:
-        raise UnsupportedTypeError(f"values of type {left.type} are not compared here")
+        raise UnsupportedTypeError(f"values of type {left.type} cannot be compared here")
     return Compared(left, operator, right)
 
 

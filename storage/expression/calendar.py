@@ -251,7 +251,7 @@ def date_part(part: str, operand: Value, offset: int | None) -> DatePart:
     if part not in (*_OF_DAYS, *_OF_SECONDS) or not (
         is_time or (isinstance(operand.type, t.Date) and part in _OF_DAYS)
     ):
-        raise UnsupportedTypeError(f"{part} of {operand.type} is not known")
+        raise UnsupportedTypeError(f"{part} of {operand.type} is not supported")
     return DatePart(part, operand, _offset(operand, offset))
 
 
@@ -259,7 +259,7 @@ def truncated(unit: str, operand: Value, offset: int | None) -> Truncated:
     """Return the start of a unit of a TIMESTAMP or DATE; errors as of `date_part`."""
     is_date = isinstance(operand.type, t.Date) and unit in _STARTS
     if not is_date and not (isinstance(operand.type, t.Timestamp) and unit in UNITS):
-        raise UnsupportedTypeError(f"the {unit} of {operand.type} is not known")
+        raise UnsupportedTypeError(f"the {unit} of {operand.type} is not supported")
     local = 0 if unit in _SHORT else _offset(operand, offset)
     return Truncated(unit, operand, local)
 
@@ -274,7 +274,9 @@ def time_cast(operand: Value, target: t.DataType, offset: int | None) -> Value:
         isinstance(first, t.Date) and isinstance(second, times)
         for first, second in (pair, pair[::-1])
     ):
-        raise UnsupportedTypeError(f"a cast of {operand.type} to {target} is not known to be exact")
+        raise UnsupportedTypeError(
+            f"a cast of {operand.type} to {target} is not supported: it may differ from Spark's"
+        )
     local = offset if any(isinstance(kind, t.Timestamp) for kind in pair) else 0
     if local is None:
         raise UnsupportedTypeError(_NO_OFFSET)
@@ -284,7 +286,7 @@ def time_cast(operand: Value, target: t.DataType, offset: int | None) -> Value:
 def epoch_number(function: str, operand: Value) -> EpochNumber:
     """Return ``unix_micros``, ``unix_millis`` or ``unix_seconds``. UnsupportedTypeError."""
     if function not in _EPOCH_UNITS or not isinstance(operand.type, t.Timestamp):
-        raise UnsupportedTypeError(f"{function} of {operand.type} is not known")
+        raise UnsupportedTypeError(f"{function} of {operand.type} is not supported")
     return EpochNumber(function, operand)
 
 
@@ -296,7 +298,7 @@ def day_sum(function: str, left: Value, right: Value) -> DaySum:
         or (function == "datediff" and isinstance(right.type, t.Date))
     )
     if not is_known:
-        raise UnsupportedTypeError(f"{function} of {left.type} and {right.type} is not known")
+        raise UnsupportedTypeError(f"{function} of {left.type} and {right.type} is not supported")
     return DaySum(function, left, right)
 
 

@@ -108,7 +108,9 @@ def number_cast(operand: Value, target: t.DataType) -> Value:
         )
     )
     if not is_known:
-        raise UnsupportedTypeError(f"a cast of {source} to {target} is not known to be exact")
+        raise UnsupportedTypeError(
+            f"a cast of {source} to {target} is not supported: it may differ from Spark's"
+        )
     return NumberCast(operand, target)
 
 

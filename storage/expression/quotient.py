@@ -107,7 +107,7 @@ def quotient(operator: str, left: Value, right: Value) -> Quotient:
     UnsupportedTypeError if it is not known to be computed exactly.
     """
     if operator not in QUOTIENTS:
-        raise UnsupportedTypeError(f"{operator!r} is not known of numbers")
+        raise UnsupportedTypeError(f"{operator!r} is not supported for numbers")
     left, right = beside(left, right.type), beside(right, left.type)
     types = (left.type, right.type)
     if operator == "div" and all(map(is_whole, types)):

@@ -178,14 +178,16 @@ class _Reader:
 
     def _cast(self, node: exp.Cast) -> Value:
         if node.args.get("safe"):
-            raise refusal(node, "TRY_CAST, which is not known here")
+            raise refusal(node, "TRY_CAST, which is not supported here")
         return self.in_type(self.value(node.this), cast_target(node))
 
     def in_type(self, value: Value, target: t.DataType) -> Value:
         """Return a value cast to a type."""
         if isinstance(target, t.String):
             if target != t.String():
-                raise UnsupportedTypeError(f"a cast to {target} is not known to be exact")
+                raise UnsupportedTypeError(
+                    f"a cast to {target} is not supported: it may differ from Spark's"
+                )
             return text_cast(value)
         times = (t.Date, t.Timestamp, t.TimestampNtz)
         if isinstance(target, times):
@@ -220,7 +222,7 @@ class _Reader:
             return self._substring([*arguments, None] if len(arguments) == 2 else arguments)
         if name in FUNCTIONS:
             return self._truth(node)
-        raise refusal(node, "a function that is not known here")
+        raise refusal(node, "a function that is not supported here")
 
     def _truncated(self, name: str, arguments: Sequence[Tree]) -> Value:
         unit, time = arguments if name == "date_trunc" else reversed(arguments)
@@ -232,7 +234,7 @@ class _Reader:
             or is_date != (name == "trunc")
             or (is_date and word not in _UNITS_OF_DATES)
         ):
-            raise UnsupportedTypeError(f"{name} of {value.type} to {unit.name!r} is not known")
+            raise UnsupportedTypeError(f"{name} of {value.type} to {unit.name!r} is not supported")
         return truncated(word, value, self._offset)
 
     def _substring(self, arguments: Sequence[Tree | None]) -> Value:
@@ -278,7 +280,7 @@ class _Reader:
                 )
         operator = _COMPARISONS.get(type(node), "")
         if not operator:
-            raise refusal(node, "an expression that is not known here")
+            raise refusal(node, "an expression that is not supported here")
         left, right = self._both(node)
         return self._compared(left, operator, right)
 
@@ -315,7 +317,7 @@ def _boolean(value: Value) -> Value:
 def _number(value: Value) -> Value:
     """Return a number, which is what it is after a +."""
     if not is_number(value.type):
-        raise UnsupportedTypeError(f"+ of {value.type} is not known")
+        raise UnsupportedTypeError(f"+ of {value.type} is not supported")
     return value
 
 

@@ -155,14 +155,14 @@ def length(unit: str, operand: Value) -> Length:
     """
     is_known = unit in ("characters", "bytes", "bits")
     if not is_known or not (operand.type == _TEXT or isinstance(operand.type, t.Binary)):
-        raise UnsupportedTypeError(f"the length of {operand.type} is not known")
+        raise UnsupportedTypeError(f"the length of {operand.type} is not supported")
     return Length(unit, operand)
 
 
 def trim(function: str, operand: Value) -> Trim:
     """Return a text without blanks: ``trim``, ``ltrim`` or ``rtrim``. UnsupportedTypeError."""
     if function not in _TRIMS:
-        raise UnsupportedTypeError(f"{function} is not known")
+        raise UnsupportedTypeError(f"{function} is not supported")
     return Trim(function, _text(operand))
 
 
@@ -187,7 +187,9 @@ def text_cast(operand: Value) -> Value:
         return operand
     castable_types = (t.TinyInt, t.SmallInt, t.Int, t.BigInt, t.Boolean, t.Date)
     if not isinstance(operand.type, castable_types):
-        raise UnsupportedTypeError(f"a cast of {operand.type} to STRING is not known to be exact")
+        raise UnsupportedTypeError(
+            f"a cast of {operand.type} to STRING is not supported: it may differ from Spark's"
+        )
     return TextCast(operand)
 
 
@@ -200,7 +202,7 @@ def _text(operand: Value) -> Value:
 def cased(value: Value, *, is_upper: bool) -> Value:
     """Return a constant text in upper or lower case. UnsupportedTypeError for another value."""
     if not isinstance(value, Literal) or not isinstance(value.content, str):
-        raise UnsupportedTypeError("the case of other texts than constants is not known")
+        raise UnsupportedTypeError("the case of other texts than constants is not supported")
     if not value.content.isascii():
-        raise UnsupportedTypeError("the case of letters beyond ASCII is not known")
+        raise UnsupportedTypeError("the case of letters beyond ASCII is not supported")
     return Literal(value.content.upper() if is_upper else value.content.lower(), value.type)

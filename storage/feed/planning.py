@@ -241,10 +241,10 @@ def _check_range(newest: StoreState, first: int, last: int) -> None:
     # The rows before the first epoch are needed too.
     if newest.oldest_epoch > max(first - 1, 1):
         raise EpochExpiredError(
-            f"the changes of epoch {first} are no longer kept: epoch {newest.oldest_epoch} is the "
-            f"oldest that can be read, so changes begin at {newest.oldest_epoch + 1} (retention is "
-            f"{newest.settings.retention} s): begin there, and read the table as of epoch "
-            f"{newest.oldest_epoch} for the rows before"
+            f"the changes of epoch {first} were removed by vacuum: epoch {newest.oldest_epoch} is "
+            f"the oldest that can be read, so changes begin at {newest.oldest_epoch + 1} "
+            f"(retention is {newest.settings.retention} s): begin there, and read the table as of "
+            f"epoch {newest.oldest_epoch} for the rows before"
         )
 
 

@@ -160,8 +160,7 @@ def new_index(
     check_index_name(name)
     if name.lower() in (index.name.lower() for index in definition.indexes):
         raise IndexExistsError(
-            f"table {definition.name!r} has an index {name!r} already: drop it, or take another "
-            "name"
+            f"table {definition.name!r} has an index {name!r} already: drop it, or use another name"
         )
     if definition.properties.may_have_parts:
         raise SchemaError(

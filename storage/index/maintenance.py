@@ -303,6 +303,6 @@ def _violation(layout: IndexLayout, values: pa.RecordBatch) -> UniqueViolationEr
     assignments = ", ".join(f"{name} = {value!r}" for name, value in row.items())
     return UniqueViolationError(
         f"table {layout.table_name!r}: two rows would have ({assignments}), but its index "
-        f"{layout.index.name!r} is unique; nothing was committed: leave one of them out, or delete "
-        "the row that is there"
+        f"{layout.index.name!r} is unique; nothing was committed: remove one of them, or delete "
+        "the stored row"
     )

@@ -57,7 +57,7 @@ def check_catalog(base: StoreState, state: StoreState, proposal: Proposal) -> No
         if reads_itself(views, change.before.view_id):
             raise DependentViewsError(
                 f"the view {state.title_of(state.views[change.before.view_id])!r} would read "
-                "itself; read what it reads instead"
+                "itself; read its inputs instead"
             )
     for progress in proposal.progress:
         _check_progress(state, progress, views[progress.view_id])
@@ -136,7 +136,7 @@ def _check_names(state: StoreState, proposal: Proposal) -> None:
     for name in new_names:
         if name.lower() in used_names:
             raise TableExistsError(
-                f"there is a table or view {name!r} already: drop it, or take another name"
+                f"there is a table or view {name!r} already: drop it, or use another name"
             )
         used_names.add(name.lower())
     altered_views = {altered.before.view_id for altered in proposal.altered_views}
@@ -174,9 +174,9 @@ def check_not_internal(state: StoreState, table_id: int, action: str) -> None:
     owner = state.owner_of(table_id)
     if owner is not None:
         raise InternalTableError(
-            f"{state.name_of(table_id)!r} cannot be {action}: it is kept by the view "
-            f"{state.name_of(owner.view_id)!r}, whose refresh alone writes it; change what the "
-            "view reads, or drop the view (DROP MATERIALIZED VIEW)"
+            f"{state.name_of(table_id)!r} cannot be {action}: it belongs to the view "
+            f"{state.name_of(owner.view_id)!r}, and only the refresh of the view writes it; change "
+            "the tables that the view reads, or drop the view (DROP MATERIALIZED VIEW)"
         )
 
 
@@ -351,8 +351,8 @@ def _check_view(state: StoreState, view: NewView) -> None:
         column_ids = {column.id for column in definition.schema.columns}
         if not column_ids.issuperset(table.column_ids):
             raise SchemaError(
-                f"the view {view.table.name!r} reads columns of table {definition.name!r} that "
-                "are not there; look at its columns again"
+                f"the view {view.table.name!r} reads columns of table {definition.name!r} that do "
+                "not exist; read its columns again"
             )
 
 
@@ -369,8 +369,8 @@ def _check_progress(state: StoreState, progress: NewProgress, definition: ViewDe
     name = state.name_of(progress.view_id)
     if state.views[progress.view_id] != progress.before:
         raise ConflictError(
-            f"the view {name!r} was refreshed or altered meanwhile; nothing was committed: look "
-            "at it again"
+            f"the view {name!r} was refreshed or altered meanwhile; nothing was committed: read it "
+            "again and retry"
         )
     after = progress.at(state.epoch)
     expected = {table.table_id for table in definition.inputs}
@@ -379,8 +379,8 @@ def _check_progress(state: StoreState, progress: NewProgress, definition: ViewDe
     needed = state.oldest_epoch_needed_by(after)
     if needed is not None and needed < state.oldest_epoch:
         raise EpochExpiredError(
-            f"the view {name!r} would have to go on from epoch {needed}, but {state.oldest_epoch} "
-            "is the oldest that is kept; nothing was committed: begin at a later one"
+            f"the view {name!r} needs the changes since epoch {needed}, but {state.oldest_epoch} "
+            "is the oldest epoch that can be read; nothing was committed: begin at a later epoch"
         )
 
 
@@ -421,6 +421,6 @@ def _check_oldest(state: StoreState, oldest: int | None) -> None:
     needed = oldest_epoch_needed_by_views(state)
     if needed is not None and needed < oldest:
         raise ConflictError(
-            f"a view has to read epoch {needed}, so that {oldest} cannot become the oldest that "
-            "is kept; nothing was committed: look at the store again"
+            f"a view still needs epoch {needed}, so {oldest} cannot become the oldest epoch; "
+            "nothing was committed: retry"
         )

@@ -86,7 +86,7 @@ class StoreState:
         if epoch < self.oldest_epoch:
             raise EpochExpiredError(
                 f"epoch {epoch} is no longer kept: {self.oldest_epoch} is the oldest that can be "
-                f"read (retention is {self.settings.retention} s): read that or a later one"
+                f"read (retention is {self.settings.retention} s): read that epoch or a later one"
             )
 
     def table(self, name: str) -> CatalogTable:
@@ -153,8 +153,8 @@ class StoreState:
         if view is not None and not view.progress.is_populated:
             raise ViewNotPopulatedError(
                 f"the view {self.name_of(table_id)!r} is still being filled at epoch {self.epoch} "
-                "(SHOW MATERIALIZED VIEWS tells how far it is); if nobody does, REFRESH "
-                "MATERIALIZED VIEW goes on"
+                "(SHOW MATERIALIZED VIEWS shows the progress); if its CREATE was interrupted, "
+                "REFRESH MATERIALIZED VIEW continues it"
             )
 
     def owner_of(self, table_id: int) -> CatalogView | None:

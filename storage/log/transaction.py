@@ -227,7 +227,7 @@ def _check_reads(log: Log, reads: Reads, after: int, state: StoreState) -> None:
     for entry in log.history.entries(state, after + 1, state.epoch):
         if entry.data_change and _conflicts(log, reads, entry, state):
             raise ConflictError(
-                f"epoch {entry.epoch} ({entry.operation}) changed what was read at epoch "
+                f"epoch {entry.epoch} ({entry.operation}) changed rows that were read at epoch "
                 f"{reads.epoch}, or was vacuumed since; nothing was committed: read again and retry"
             )
 
@@ -263,13 +263,13 @@ def _check_segments(log: Log, state: StoreState, proposal: Proposal) -> None:
         if committed is not None:
             raise ConflictError(
                 f"segment {record.name} is part of epoch {committed.epoch} already; nothing was "
-                "committed: what was written is there"
+                "committed: its rows are stored"
             )
     for segment in proposal.removed:
         if not state.segments.holds(segment):
             raise ConflictError(
-                f"segment {segment.name} was replaced meanwhile; nothing was committed: look at "
-                "the store again and retry"
+                f"segment {segment.name} was replaced meanwhile; nothing was committed: read the "
+                "store again and retry"
             )
 
 

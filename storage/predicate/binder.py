@@ -118,7 +118,7 @@ class _Binder:
             return self._boolean(node)
         if isinstance(node, VALUES):
             raise refusal(node, "not a condition; compare it with something")
-        raise refusal(node, f"a condition that is not known here; {KNOWN}")
+        raise refusal(node, f"a condition that is not supported here; {KNOWN}")
 
     def _computed(self, node: Tree) -> Condition | None:
         """Return a condition on computed values; None if it is on columns as they are."""
@@ -225,7 +225,7 @@ class _Binder:
         domain = _ordered_domain(first.type)
         if first.type != second.type:
             raise UnsupportedExpressionError(
-                f"constants of types {first.type} and {second.type} are not compared here"
+                f"constants of types {first.type} and {second.type} cannot be compared here"
             )
         return Truth(domain.set_where(operator, second.value).holds(domain.ordinal(first.value)))
 
@@ -303,7 +303,7 @@ class _Binder:
     def _function(self, node: Tree) -> Condition:
         name, arguments = node.name.lower(), node.expressions
         if name not in FUNCTIONS or len(arguments) != (1 if name.startswith("is") else 2):
-            raise refusal(node, f"a function that is not known here; {KNOWN}")
+            raise refusal(node, f"a function that is not supported here; {KNOWN}")
         if name == "isnan":
             return self._is_nan(node, arguments[0])
         if name in ("isnull", "isnotnull"):
@@ -363,8 +363,8 @@ def _compare_columns(
     _ordered_domain(first.type)
     if first.type != second.type:
         raise UnsupportedExpressionError(
-            f"columns of the types {first.type} and {second.type} are not compared here; compare "
-            "columns of one type"
+            f"columns of the types {first.type} and {second.type} cannot be compared; compare "
+            "columns of the same type"
         )
     return Comparison(first.path, operator, second.path, first.type, is_null_safe)
 
@@ -373,7 +373,7 @@ def _ordered_domain(data_type: t.DataType) -> Domain:
     """Return the domain of a type. UnsupportedExpressionError if its values are not compared."""
     domain = domain_of(data_type)
     if domain is None:
-        raise UnsupportedExpressionError(f"values of type {data_type} are not compared here")
+        raise UnsupportedExpressionError(f"values of type {data_type} cannot be compared here")
     return domain
 
 

@@ -187,5 +187,5 @@ def _reason(node: Tree) -> str:
     if isinstance(node, exp.Binary):
         return "computed; only constants and columns as they are can be compared"
     if isinstance(node, exp.Func):
-        return f"a function that is not known here; {KNOWN}"
-    return "an expression that is not known here"
+        return f"a function that is not supported here; {KNOWN}"
+    return "an expression that is not supported here"

@@ -63,8 +63,8 @@ def arrow_type(data_type: t.DataType) -> pa.DataType:
     plain = _PLAIN.get(type(data_type))
     if plain is None:
         raise UnsupportedTypeError(
-            f"{data_type} cannot be stored: Spark does not hand it to Python through Arrow; "
-            "cast it to a number or to text"
+            f"{data_type} cannot be stored, because Spark does not pass it to Python; cast it to a "
+            "number or to text"
         )
     return plain
 

@@ -102,13 +102,14 @@ class TableProperties:
             )
         if self.may_have_parts and (self.append_only or not self.is_plain):
             raise SchemaError(
-                "the parts of a document are replaced in the order of commits: leave out the merge "
-                "behaviour, the version column and append_only, or take encoding = 'row'"
+                "a document table has no merge behaviour, version column or append_only, because "
+                "its parts are replaced in the order of commits: leave them out, or use encoding "
+                "= 'row'"
             )
         if self.append_only and not self.is_plain:
             raise SchemaError(
-                "an append-only table never has two rows of one key, so it takes neither a merge "
-                "behaviour nor a version column"
+                "an append-only table never has two rows of one key, so it has neither a merge "
+                "behaviour nor a version column: leave them out"
             )
 
     @property

@@ -53,8 +53,8 @@ def check_distinct(encoding: Encoding, keys: Bytes, values: Bytes) -> tuple[Byte
 def append_only_error(definition: TableDefinition, operation: str) -> AppendOnlyError:
     """Return the error of a write that would change, delete or replace rows."""
     return AppendOnlyError(
-        f"{operation}: the table {definition.name!r} is append-only: its rows are not changed, "
-        "deleted or replaced; insert rows of new keys, or drop the table"
+        f"{operation}: the table {definition.name!r} is append-only: its rows cannot be changed, "
+        "deleted or replaced; insert rows with new keys, or drop the table"
     )
 
 
@@ -62,8 +62,8 @@ def taken_key_error(encoding: Encoding, rows: pa.RecordBatch) -> AppendOnlyError
     """Return the error of a row whose key, that of the first of ``rows``, another row has."""
     key = ", ".join(f"{name} = {rows[name][0].as_py()!r}" for name in encoding.key_names)
     return AppendOnlyError(
-        f"the table {encoding.name!r} is append-only, and a row with the key ({key}) is in it "
-        "already, or comes twice in what is written; nothing was committed: leave such rows out"
+        f"the table {encoding.name!r} is append-only, and a row with the key ({key}) exists "
+        "already or is written twice; nothing was committed: remove these rows from the write"
     )
 
 

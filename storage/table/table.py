@@ -1,7 +1,7 @@
-"""A table of a store, as its users read and write it without Spark.
+"""A table of a store, as its users read it without Spark.
 
-Promises: every read is of one epoch; a table of a store follows the latest one and looks for a
-newer one at each call, a table of a snapshot stays at its epoch. Every write is one epoch.
+Promises: every read is of one epoch. A table of a store reads the latest epoch and checks for a
+newer one at each call; a table of a snapshot stays at its epoch.
 Does not know: how epochs are found; it asks for a reader each time.
 """
 
@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 
 
 class Reader(Protocol):
-    """What returns a table at the epoch to be read now."""
+    """Returns a table at the epoch to be read now."""
 
     def __call__(self) -> StorageTable:
         """Return the table."""
@@ -35,16 +35,16 @@ class Reader(Protocol):
     def begin(self, read: Callable[[StorageTable, bool], _T]) -> _T:
         """Return what a read of the table returns.
 
-        ``read``: may be called twice, first with an older table; it takes whether to do at once
-        what it would do later, while a look for a newer one is under way.
+        ``read`` may be called twice, first with an older table, during the look for a newer
+        one; its second argument says whether to read the first rows at once.
         """
 
 
 class Table:
-    """One table. Safe between threads."""
+    """One table, which threads may share."""
 
     def __init__(self, name: str, reader: Reader) -> None:
-        """``reader`` returns the table at the epoch to be read now."""
+        """Create a table; ``reader`` returns it at the epoch to be read now."""
         self.name = name
         self._reader = reader
 
@@ -72,13 +72,13 @@ class Table:
         return self._reader().encoding.schema
 
     def get(self, *key: Any, columns: Sequence[str] | None = None) -> Row | None:
-        """Return the row with this primary key, its values in the key's order; None if none.
+        """Return the row with this primary key, or None if there is none.
 
-        ``get(1, "a")`` and ``get((1, "a"))`` are the same. ``columns``: of the row, by default all;
-        only these are decoded. SchemaMismatchError for a key of another length or with values of
-        other types, or for an unknown column, ValueRangeError for a value that does not
-        fit its type, NullKeyError for None where the column is NOT NULL, UsageError for a table
-        without a primary key.
+        The values are in the order of the key; ``get(1, "a")`` and ``get((1, "a"))`` are the same.
+        ``columns``: names of the columns to decode, by default all. SchemaMismatchError for a key
+        of another length or with values of other types, or for an unknown column, ValueRangeError
+        for a value that does not fit its type, NullKeyError for None in a NOT NULL column,
+        UsageError for a table without a primary key.
         """
         reader = self._reader()
         if len(key) != reader.key_length:
@@ -86,13 +86,13 @@ class Table:
         return reader.point_get(key) if columns is None else reader.get_columns(key, columns)
 
     def ttl(self, key: Any, path: str | Sequence[Any] = ()) -> float | None:
-        """Return after how many seconds a row, or what is at a path in it, is gone.
+        """Return the seconds until a row, or the part of it at a path, expires.
 
-        None if it does not expire, or is not there. Of a struct, a map or an array that is after
-        the last of its parts, of a row after the last of its columns. ``key``: as `get` takes it,
-        several values in a tuple. ``path``: a column's name, or a tuple of it and the steps below:
-        names of fields, keys of maps, elements of sets. The errors of `get`; SchemaMismatchError
-        for a path that the column's type does not have, OptionError for one in a table of rows.
+        None if it does not expire or does not exist. A struct, a map or an array expires with its
+        last part, a row with its last column. ``key``: as in `get`, several values in a tuple.
+        ``path``: the name of a column, or a tuple of it and names of fields, keys of maps and
+        elements of sets. The errors of `get`; SchemaMismatchError for a path that the type of the
+        column does not have, OptionError for a path in a table of rows.
         """
         reader = self._keyed_reader()
         is_whole = len(reader.encoding.key_names) > 1 and isinstance(key, list | tuple)
@@ -106,21 +106,21 @@ class Table:
     def get_by(self, index: str, *values: Any, columns: Sequence[str] | None = None) -> list[Row]:
         """Return the rows with these values in the columns of an index, in the order of the index.
 
-        ``values``: of all its columns, or of the first ones; None finds NULL. Of a unique index and
-        all its values there is at most one row, unless one is None. ``columns``: of the rows, by
-        default all; if the index holds them, it alone is read. IndexNotFoundError,
-        SchemaMismatchError for too many values, none, or one of another type, or for an unknown
-        column, ValueRangeError for a value that does not fit its type.
+        ``values``: for all columns of the index, or the first ones; None finds NULL. For all
+        columns of a unique index, at most one row is returned, unless a value is None.
+        ``columns``: of the rows, by default all; if the index has them, only the index is read.
+        IndexNotFoundError, SchemaMismatchError for too many values, no value, a value of another
+        type or an unknown column, ValueRangeError for a value that does not fit its type.
         """
         return self._reader().get_by(index, values, columns)
 
     def get_rows(
         self, keys: pa.RecordBatch | Sequence[Any], columns: Sequence[str] | None = None
     ) -> pa.RecordBatch:
-        """Return the rows with these primary keys, in their order; keys without a row are left out.
+        """Return the rows with these primary keys, in the order of the keys, without missing ones.
 
-        ``keys``: a batch with the key's columns, which is quicker, or the keys as tuples; of a key
-        of one column also its values. The errors of `get`, and SchemaMismatchError for an unknown
+        ``keys``: a batch with the key's columns, which is faster, or a sequence of tuples, or of
+        values for a key of one column. The errors of `get`, and SchemaMismatchError for an unknown
         column.
         """
         reader = self._keyed_reader()
@@ -140,11 +140,11 @@ class Table:
     ) -> pa.RecordBatchReader:
         """Return rows as a reader of batches of at most 65,536 rows; ``ordered`` by primary key.
 
-        The reader can be iterated, and is what polars, DuckDB and others take as Arrow data. It is
-        of the epoch now, and reads as it is asked for batches.
-        ``where``: a SQL expression in Spark's dialect over the columns, all rows by default; what
-        it says about the key is looked up, not scanned for. ``time_zone``: where timestamps in it
-        are local times. UnsupportedExpressionError for an expression that cannot be evaluated
+        The reader can be iterated, and passed to polars, DuckDB and other libraries as Arrow data.
+        It reads the epoch of this call, batch by batch when they are requested.
+        ``where``: a SQL expression in Spark's dialect over the columns, by default all rows;
+        conditions on the key become lookups and ranges. ``time_zone``: the zone of local times in
+        it. UnsupportedExpressionError for an expression that cannot be evaluated
         exactly, SchemaMismatchError for an unknown column.
         """
 
@@ -160,7 +160,7 @@ class Table:
         return pa.RecordBatchReader.from_batches(*self._reader.begin(begin))
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """Return all rows as a stream of Arrow's C interface, which other libraries read."""
+        """Return all rows as a stream of Arrow's C interface, for other libraries."""
         return self.scan().__arrow_c_stream__(requested_schema)
 
     def to_arrow(
@@ -168,22 +168,22 @@ class Table:
     ) -> pa.Table:
         """Return rows as one Arrow table, ordered by the primary key; ``where``: as in `scan`.
 
-        Without a primary key they are ordered about as they were written.
+        Without a primary key they are approximately in the order in which they were written.
         """
         return self.scan(columns, where=where, ordered=True).read_all()
 
     def to_pandas(self, columns: Sequence[str] | None = None, *, where: str | None = None) -> Any:
-        """Return what `to_arrow` does as a DataFrame of pandas, which must be installed."""
+        """Return the rows of `to_arrow` as a pandas DataFrame; pandas must be installed."""
         return self.to_arrow(columns, where=where).to_pandas()
 
     def to_polars(self, columns: Sequence[str] | None = None, *, where: str | None = None) -> Any:
-        """Return what `to_arrow` does as a DataFrame of polars, which must be installed."""
+        """Return the rows of `to_arrow` as a polars DataFrame; polars must be installed."""
         return import_module("polars").from_arrow(self.to_arrow(columns, where=where))
 
     def to_dicts(
         self, columns: Sequence[str] | None = None, *, where: str | None = None
     ) -> list[dict[str, Any]]:
-        """Return what `to_arrow` does as dicts from the names of columns to values."""
+        """Return the rows of `to_arrow` as dicts from column names to values."""
         rows: list[dict[str, Any]] = self.to_arrow(columns, where=where).to_pylist()
         return rows
 

@@ -197,7 +197,7 @@ def test_a_table_without_a_version_column_is_refused(spark: SparkSession, db: Da
     """In such a table a late change cannot be distinguished from a new one."""
     db.sql("CREATE TABLE users (id INT PRIMARY KEY, name STRING)")
 
-    with pytest.raises(OptionError, match="create it with version_column"):
+    with pytest.raises(OptionError, match="create it with a version_column"):
         apply(db, changes(spark, (1, "a", 1, "I")))
 
 

@@ -184,7 +184,7 @@ def test_a_feed_stays_as_it_was_planned(spark: SparkSession, store: Store, chang
             {"startingTimestamp": "2000-01-01", "endingTimestamp": "2000-01-02"},
             "EpochNotFoundError: 2000-01-02T00:00:00.* is before the first epoch",
         ),
-        ({"startingVersion": 3, "deduplicationMode": "none"}, "it has no raw changes"),
+        ({"startingVersion": 3, "deduplicationMode": "none"}, "raw changes are not stored"),
         ({"startingVersion": 3, "deduplicationMode": "all"}, "it must be 'dropCarryovers' or"),
         ({"startingVersion": 3, "endingBoundInclusive": "true"}, "needs 'endingVersion' or"),
         ({"startingVersion": 3, "versionAsOf": 3}, "'versionAsOf' has no meaning for a read"),

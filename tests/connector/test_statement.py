@@ -203,7 +203,7 @@ def test_a_statement_says_what_it_asks_for(
         ("CREATE TABLE t (a INT, FOREIGN KEY (a) REFERENCES u (b), PRIMARY KEY (a))", "offered"),
         ("SET spark.sql.ansi.enabled = true", "spark.conf.set"),
         ("CREATE TABLE t (a INT PRIMARY KEY, PRIMARY KEY (a))", "has 2 primary keys"),
-        ("CREATE TABLE t (a INT PRIMARY KEY NOT NULL)", "end a column's definition"),
+        ("CREATE TABLE t (a INT PRIMARY KEY NOT NULL)", "at the end of a column's definition"),
         ("CREATE TABLE shop.t (a INT PRIMARY KEY)", "one part"),
         ("CREATE TABLE t (a INT PRIMARY KEY) USING parquet", "USING parquet: the tables"),
         ("CREATE TABLE t (a INT,, PRIMARY KEY (a))", "missing expression"),

@@ -122,7 +122,7 @@ def test_rows_without_columns_stay_readable(
         ({"encoding": "cells"}, "encoding is 'cells'"),
         ({"packed": False}, "packed = False needs encoding = 'document'"),
         ({"encoding": "document", "packed": 1}, "packed is True or False"),
-        ({"encoding": "document", "merge": "partial"}, "leave out the merge behaviour"),
+        ({"encoding": "document", "merge": "partial"}, "a document table has no merge behaviour"),
         ({"encoding": "document", "append_only": True}, "append_only"),
     ],
 )

@@ -393,7 +393,7 @@ REFUSED: list[tuple[Callable[[DocumentWriter], None], type[DataError], str]] = [
     (lambda w: w.add(1, "note", ["x"]), SchemaMismatchError, "only maps, sets and arrays"),
     (lambda w: w.add(1, "tags", "xy"), SchemaMismatchError, "tags is a set"),
     (lambda w: w.add(1, "tags", [None]), NullValueError, "an element of the set tags is None"),
-    (lambda w: w.add(1, "l", None), NullValueError, "what is added is None"),
+    (lambda w: w.add(1, "l", None), NullValueError, "cannot add None"),
     (lambda w: w.prepend(1, "tags", ["x"]), SchemaMismatchError, "only an array has a beginning"),
     (lambda w: w.patch(1, {"props": {None: "x"}}), NullKeyError, "never NULL"),
     (lambda w: w.patch(1, {"address": {"zz": 1}}), SchemaMismatchError, "no field 'zz'"),

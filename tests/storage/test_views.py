@@ -133,7 +133,7 @@ def test_impossible_views_are_refused(store: Store) -> None:
     store.create_table("e", "k BIGINT", primary_key=["k"], ttl=5)
     with pytest.raises(SchemaError, match="'w' cannot read table 'e', whose rows expire"):
         store.view_catalog.create(new_view(store, "w", "u", "e"))
-    with pytest.raises(SchemaError, match="reads columns of table 'u' that are not there"):
+    with pytest.raises(SchemaError, match="reads columns of table 'u' that do not exist"):
         store.view_catalog.create(new_view(store, "w", "u", columns=(1, 9)))
     with pytest.raises(OptionError, match="the mapping has 5 vnodes, but the store has 8"):
         store.view_catalog.create(
@@ -203,7 +203,7 @@ def test_the_tables_of_a_view_are_written_by_its_refresh_alone(
     epoch = store.epoch
 
     with pytest.raises(
-        InternalTableError, match=f"'{name}' cannot be .* kept by the view 'v'.*DROP MAT"
+        InternalTableError, match=f"'{name}' cannot be .* belongs to the view 'v'.*DROP MAT"
     ):
         _DOORS[door](store, name)
 

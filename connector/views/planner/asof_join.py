@@ -58,7 +58,7 @@ def plan_asof_join(
         if has_subquery_call(condition):
             raise unsupported_error(
                 "a subquery in the conditions of an ASOF JOIN",
-                "Spark does not run it either; compute it in a subquery in FROM",
+                "Spark does not support it either; compute it in a subquery in FROM",
                 condition,
             )
     first, second = (without_parentheses(side) for side in (match.this, match.expression))

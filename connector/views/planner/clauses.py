@@ -30,10 +30,10 @@ from .scope import Scope
 from .windows import sort_keys
 
 _UNSUPPORTED_CLAUSES = {
-    "match": ("MATCH_RECOGNIZE", "Spark has none; compare rows by LAG and LEAD"),
-    "connect": ("CONNECT BY", "Spark has none; write a join for each level"),
-    "into": ("INTO", "Spark has none; name the view in CREATE MATERIALIZED VIEW"),
-    "kind": ("SELECT AS", "Spark has none; write struct(…)"),
+    "match": ("MATCH_RECOGNIZE", "Spark does not support it; compare rows by LAG and LEAD"),
+    "connect": ("CONNECT BY", "Spark does not support it; write a join for each level"),
+    "into": ("INTO", "Spark does not support it; name the view in CREATE MATERIALIZED VIEW"),
+    "kind": ("SELECT AS", "Spark does not support it; write struct(…)"),
 }
 """By sqlglot's name of a clause its own, and what to write instead."""
 

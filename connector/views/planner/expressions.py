@@ -120,14 +120,14 @@ def _check_syntax(node: Tree) -> None:
         case exp.TableSample():
             raise unsupported_error(
                 "TABLESAMPLE",
-                "it takes other rows each time; write a condition on the key, as in "
+                "it returns other rows each time; write a condition on the key, as in "
                 "pmod(xxhash64(id), 100) < 10",
                 node,
             )
         case exp.QueryTransform():
             raise unsupported_error(
                 "TRANSFORM … USING",
-                "it runs a script, which may give anything; write Spark's own functions",
+                "it runs a script, whose results may change; write Spark's own functions",
                 node,
             )
         case exp.With() if node.args.get("recursive"):
@@ -138,7 +138,9 @@ def _check_syntax(node: Tree) -> None:
             )
         case exp.Join() if node.method == "NATURAL" and node.kind in ("SEMI", "ANTI"):
             raise unsupported_error(
-                f"a NATURAL {node.kind} JOIN", "Spark has none; write USING (…) instead", node
+                f"a NATURAL {node.kind} JOIN",
+                "Spark does not support it; write USING (…) instead",
+                node,
             )
 
 

@@ -452,5 +452,5 @@ def _check_input(tree: Tree) -> None:
     for argument, clause_name in clause_names.items():
         if tree.args.get(argument):
             raise unsupported_error(
-                clause_name, f"a view follows whole tables; found {excerpt(text_of(tree))}"
+                clause_name, f"a view reads whole tables; found {excerpt(text_of(tree))}"
             )

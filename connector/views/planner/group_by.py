@@ -304,7 +304,9 @@ def _find_calls(tree: Tree) -> list[Tree]:
     calls = find_aggregates(tree)
     for call in calls:
         if any(find_aggregates(value) for value in values_of(call)):
-            raise unsupported_error("an aggregate within another", "Spark has none either", call)
+            raise unsupported_error(
+                "an aggregate within another", "Spark does not support it either", call
+            )
     return calls
 
 

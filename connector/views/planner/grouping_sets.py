@@ -97,7 +97,7 @@ def has_grouping_sets(clause: Tree) -> bool:
 def grouping_sets(clause: Tree, resolve: Resolve) -> GroupBy:
     """Return the grouping sets of a GROUP BY that has some."""
     if clause.args.get("totals"):
-        raise unsupported_error("WITH TOTALS", "Spark has none", clause)
+        raise unsupported_error("WITH TOTALS", "Spark does not support it", clause)
     if any(clause.args.get(name) for name in ("rollup", "cube", "grouping_sets")):
         listed = [resolve(tree) for tree in clause.expressions]
         return GroupBy.of_sets(_sets_over(clause, listed, resolve), listed)

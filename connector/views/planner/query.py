@@ -261,7 +261,7 @@ class QueryPlanner:
         output = replace(output, domain=keys, inner_order=inner_order)
         if tree.args.get("distinct"):
             if tree.args["distinct"].args.get("on"):
-                raise unsupported_error("DISTINCT ON", "Spark has none", tree)
+                raise unsupported_error("DISTINCT ON", "Spark does not support it", tree)
             names = [*keys, *(item.field for item in output.items)]
             distinct = plan_distinct(output.node, names)
             output = replace(output, node=distinct, inner_order=())

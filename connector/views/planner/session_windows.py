@@ -44,7 +44,7 @@ def read_session(builder: Builder, tree: exp.Select) -> tuple[exp.Select, Sessio
     if not calls:
         return tree, None
     if len(calls) > 1:
-        raise unsupported_error("several sessions in one SELECT", "Spark has none", tree)
+        raise unsupported_error("several sessions in one SELECT", "Spark does not support it", tree)
     (call,) = calls.values()
     session = Session(call, builder.namer.unique_name(SESSION_WINDOW))
     return with_window_field(tree, call, session.field), session

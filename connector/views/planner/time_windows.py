@@ -44,7 +44,9 @@ def plan_time_window(
     if not calls:
         return tree, relation
     if len(calls) > 1:
-        raise unsupported_error("several windows of time in one SELECT", "Spark has none", tree)
+        raise unsupported_error(
+            "several windows of time in one SELECT", "Spark does not support it", tree
+        )
     (call,) = calls.values()
     node, field = _plan_call(builder, relation.node, call, scope)
     return with_window_field(tree, call, field), replace(relation, node=node)

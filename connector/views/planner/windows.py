@@ -272,7 +272,9 @@ def _title(builder: Builder, window: Tree, title: str | None) -> str:
 def _compute_function(builder: Builder, node: Node, function: Tree) -> tuple[Node, str]:
     """Return an operator with the arguments of a function as fields, and its text over them."""
     if function.find(exp.Distinct) is not None:
-        raise unsupported_error("DISTINCT in a window", "Spark has none either", function)
+        raise unsupported_error(
+            "DISTINCT in a window", "Spark does not support it either", function
+        )
     values = [value for value in values_of(function) if columns_of(value)]
     node, names = builder.compute(node, values, [field_title(value) for value in values])
     fields = {comparable_text(value): name for value, name in zip(values, names, strict=True)}

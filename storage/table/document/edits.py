@@ -102,7 +102,7 @@ class Edits:
         target, keys = self._locate(path)
         check_action(target, action)
         if items is None:
-            raise NullValueError(f"{target.name}: what is added is None; give a collection")
+            raise NullValueError(f"{target.name}: cannot add None; give a collection")
         self._add(key, [_Edit(target, action, keys, self._body(target, items))], ttl)
 
     def columns(self) -> tuple[Bytes, list[Change], pa.Array]:

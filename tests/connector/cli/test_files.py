@@ -131,7 +131,7 @@ def test_bad_rows_are_named_and_nothing_is_written(shop: Store, folder: Path) ->
         ("a.parquet", "no parquet", "cannot be read as parquet"),
         ("a.arrow", "no arrow", "cannot be read as arrow"),
         ("a.txt", "", "OptionError"),
-        ("-", "", "Say which --format"),
+        ("-", "", "--format is missing"),
     ],
 )
 def test_a_file_that_does_not_fit_is_refused(
@@ -254,7 +254,7 @@ def test_creating_what_is_there_is_refused(shop: Store, folder: Path) -> None:
     file.write_text("{}")
 
     assert "TableExistsError" in run("load", shop.path, "orders", str(file), "--create").errors
-    assert "orders. With --create" in run("load", shop.path, "order", str(file)).errors
+    assert "orders. To create it" in run("load", shop.path, "order", str(file)).errors
     wrong = [("--primary-key", "id"), ("--create", "--overwrite"), ("--delimiter", "::")]
     for words in wrong:
         assert "UsageError" in run("load", shop.path, "orders", str(file), *words).errors

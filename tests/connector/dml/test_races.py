@@ -163,7 +163,7 @@ def test_a_statement_gives_up_after_five_more_times(
         state.commit()
 
     rival_writer = _Rival(monkeypatch, store, 99, change)
-    with pytest.raises(ConflictError, match="changed what was read"):
+    with pytest.raises(ConflictError, match="changed rows that were read"):
         db.sql("UPDATE items SET name = 'mine' WHERE id = 1")
 
     assert rival_writer.tries == 6

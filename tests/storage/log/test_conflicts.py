@@ -39,7 +39,11 @@ def test_a_proposal_that_read_conflicts_with_a_change_of_it(store: tuple[Log, St
     committed(log, newest, truncation(log.environment, 1))
     again = replace(upsert(log.environment), reads=Reads(state.epoch, conflicts))
     refused(
-        log, state, again, ConflictError, r"epoch 8 \(truncate\) changed what was read at epoch 3"
+        log,
+        state,
+        again,
+        ConflictError,
+        r"epoch 8 \(truncate\) changed rows that were read at epoch 3",
     )
 
 

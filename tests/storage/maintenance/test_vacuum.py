@@ -436,11 +436,11 @@ def test_a_vacuum_and_a_view_that_begins_do_not_cross(viewed: Store, clock: Manu
     expiring = Proposal(
         operation="vacuum", started=started, data_change=False, oldest_epoch=viewed.epoch
     )
-    with pytest.raises(ConflictError, match=f"a view has to read epoch {begun}"):
+    with pytest.raises(ConflictError, match=f"a view still needs epoch {begun}"):
         viewed.jobs.commit(expiring)
     refresh(viewed, progressed(viewed, "w", backfill=1))
     viewed.jobs.commit(expiring)
-    with pytest.raises(EpochExpiredError, match=f"go on from epoch {begun}, but"):
+    with pytest.raises(EpochExpiredError, match=f"needs the changes since epoch {begun}, but"):
         refresh(viewed, progressed(viewed, "w", begun, backfill=1))
 
 

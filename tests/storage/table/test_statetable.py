@@ -234,7 +234,7 @@ def test_strict_writers_of_the_same_row_conflict(store_of_t: Store) -> None:
     third.insert([3, 3, 3])
     first.commit()
     third.commit()
-    with pytest.raises(ConflictError, match="changed what was read"):
+    with pytest.raises(ConflictError, match="changed rows that were read"):
         second.commit()
 
     assert contents(store_of_t, "t") == [(1, 1, 1), (3, 3, 3)]
