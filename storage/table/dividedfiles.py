@@ -26,11 +26,12 @@ from ..segment.search import KeyRanges
 from ..segment.segment import SegmentFile
 from .coldfiles import ColdFile
 from .encoding import Encoding
+from .keylookups import Getter
 from .keysearch import SearchedFile
 from .rangetest import RangeTest
 from .run import Run, Span
 from .scan import Bounds
-from .tablefiles import Getter, PrefixGetter, TableFiles, shard_of_each_vnode, shards_in
+from .tablefiles import PrefixGetter, TableFiles, shard_of_each_vnode, shards_in
 
 # Segments whose spans are kept for the next lookup.
 _MOST_KEPT = 16_384

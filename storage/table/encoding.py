@@ -148,6 +148,12 @@ class Encoding(Protocol):
     def primary_keys_in(self, block: Block) -> Bytes:
         """Return the primary keys of the rows of a block; ValueError if a key is too short."""
 
+    def key_hashes(self, block: Block) -> NDArray[np.uint64]:
+        """Return the hash of the distribution key of every row of a block; ValueError if damaged.
+
+        The vnode follows from it. No key is long.
+        """
+
     def vnode_bounds(self, vnodes: range) -> Bounds:
         """Return the bounds of the full keys of a range of vnodes."""
 
@@ -167,22 +173,23 @@ class Encoding(Protocol):
 
     @property
     def key_encoder(self) -> KeyEncoder | None:
-        """The quickest function from a primary key's values to (vnode, full key); None: none.
+        """The quickest function from a primary key's values to (vnode, full key, hash); None: none.
 
         It raises `fullkey.MISFITS` for values of which `encode_key` must decide what they are.
         """
 
     def prefix_encoder(self, count: int) -> KeyEncoder | None:
-        """Return the quickest function from the first ``count`` key values to (vnode, prefix).
+        """Return the quickest function from ``count`` key values to (vnode, prefix, hash).
 
-        The prefix is that of `encode_key_prefix`. None: none; errors as of `key_encoder`.
+        They are the first ones, the prefix is that of `encode_key_prefix`. None: none; errors as of
+        `key_encoder`.
         """
 
     @property
     def key_locator(self) -> KeyLocator | None:
-        """The quickest function from a primary key's bytes to (values, vnode, full key); or None.
+        """The quickest function from a primary key's bytes to (values, vnode, full key, hash).
 
-        It raises `fullkey.MISFITS` or IndexError for keys that `locate` must read.
+        None: none. It raises `fullkey.MISFITS` or IndexError for keys that `locate` must read.
         """
 
     @property

@@ -25,11 +25,13 @@ from ..schema.arrow import arrow_type
 from ..schema.schema import TableSchema
 from ..segment.key import KeyPrefix
 
-KeyEncoder: TypeAlias = Callable[[Sequence[Any]], tuple[int, bytes]]
-"""Takes the values of a primary key; returns the vnode and the full key."""
+KeyEncoder: TypeAlias = Callable[[Sequence[Any]], tuple[int, bytes, int]]
+"""Takes the values of a primary key; returns the vnode, the full key and the hash.
 
-KeyLocator: TypeAlias = Callable[[bytes], tuple[tuple[Any, ...], int, bytes]]
-"""Takes the bytes of a primary key; returns its values, the vnode and the full key."""
+The hash is that of the distribution key; as an unsigned number its low bits are the same."""
+
+KeyLocator: TypeAlias = Callable[[bytes], tuple[tuple[Any, ...], int, bytes, int]]
+"""Takes the bytes of a primary key; returns its values, and what a `KeyEncoder` returns."""
 
 KeyReader: TypeAlias = Callable[[bytes], tuple[Any, ...]]
 """Takes the bytes of a primary key; returns its values."""
@@ -205,7 +207,7 @@ class _UsualKey:
                 if not column.code
             ),
             *self._vnode_lines(),
-            f"    return vnode, {' + '.join(parts)}",
+            f"    return vnode, {' + '.join(parts)}, digest",
         ]
 
     def _vnode_lines(self) -> list[str]:
@@ -228,7 +230,7 @@ class _UsualKey:
             "def locate(key):",
             *self._reading_lines(),
             *self._vnode_lines(),
-            f"    return ({self._values},), vnode, place(table, vnode) + key",
+            f"    return ({self._values},), vnode, place(table, vnode) + key, digest",
         ]
 
     def reader_source(self) -> list[str]:

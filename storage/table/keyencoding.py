@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from relstate.vnode import canonical_hasher, scalar_hasher, vnodes_of
+from relstate.vnode import canonical_hasher, scalar_hasher, vnodes_of, xxhash64
 
 from ..codec.key_field import Part
 from ..codec.memcomparable import KeyCodec
@@ -102,6 +102,11 @@ class KeyEncoding:
         if len(lengths) and int(lengths.min()) < 0:
             raise ValueError("a key is too short to be a row's")
         return gather(block.keys, block.key_starts + self.prefix.size, lengths)
+
+    def key_hashes(self, block: Block) -> NDArray[np.uint64]:
+        """Return the hash of the distribution key of every row: see `Encoding.key_hashes`."""
+        columns = self._decode_keys(block)
+        return xxhash64([columns[index] for index in self._hashed]).view(np.uint64)
 
     def conform_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the primary key's columns of a batch, in the key's order and exact types."""

@@ -34,8 +34,8 @@ _MOST_COLUMN_GETS = 64
 
 PointGet: TypeAlias = Callable[[Sequence[Any]], Row | None]
 """Takes the values of a primary key; returns the row, None if there is none."""
-RowFinder: TypeAlias = Callable[[Sequence[Any], int, bytes], Row | None]
-"""Takes the values of a primary key, the vnode and the full key; returns the row, None if none.
+RowFinder: TypeAlias = Callable[[Sequence[Any], int, bytes, int], Row | None]
+"""Takes a primary key's values, and what a `KeyEncoder` returns; returns the row, None if none.
 
 It returns `UNUSUAL` or raises one of `UNUSUAL_ERRORS` where the general way is to be taken."""
 
@@ -53,13 +53,16 @@ def row_finder(
     least_head, most_head = heads[0], heads[-1]
     prefix_bytes = encoding.prefix.size
 
-    def find(key: Sequence[Any], vnode: int, full_key: bytes) -> Row | None:
-        getters = files.getters_by_vnode
-        if getters is None or len(full_key) >= GROUP_KEY_BYTES:
+    def find(key: Sequence[Any], vnode: int, full_key: bytes, digest: int) -> Row | None:
+        lookups = files.key_lookups
+        if lookups is None or len(full_key) >= GROUP_KEY_BYTES:
             return UNUSUAL
-        bounds, lookups_by_span = getters[vnode]
-        position = bisect_right(bounds, full_key[prefix_bytes:]) if bounds else 0
-        for look_up in lookups_by_span[position]:
+        bounds, by_span = lookups.by_vnode[vnode]
+        getters: Any = by_span[bisect_right(bounds, full_key[prefix_bytes:]) if bounds else 0]
+        slots = lookups.slots
+        if slots is not None:
+            getters = getters[slots[digest & lookups.mask]]
+        for look_up in getters:
             value = look_up(full_key)
             if value is not None:
                 if least_head <= value[0] <= most_head:
@@ -87,8 +90,8 @@ def point_get(
 
     def get(key: Sequence[Any]) -> Row | None:
         try:
-            vnode, full_key = encode(key)
-            row = find(key, vnode, full_key)
+            vnode, full_key, digest = encode(key)
+            row = find(key, vnode, full_key, digest)
         except UNUSUAL_ERRORS:
             # Read outside of this block, as what that raises is not due to this error.
             row = UNUSUAL

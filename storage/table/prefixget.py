@@ -59,7 +59,7 @@ def prefix_get(
 
     def get(values: Sequence[Any]) -> list[Row] | None:
         try:
-            vnode, prefix = encode(values)
+            vnode, prefix, _ = encode(values)
             by_vnode = files.newest_below_by_vnode
             start = len(prefix)
             if by_vnode is None or start >= GROUP_KEY_BYTES:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import compress
 from typing import TypeAlias, TypeVar
+from weakref import WeakMethod
 
 import numpy as np
 
@@ -30,19 +31,22 @@ from ..segment.search import KeyRanges
 from ..segment.segment import SegmentFile
 from .coldfiles import ColdFile, cold_files
 from .encoding import Encoding
+from .keylookups import (
+    Getter,
+    KeyFile,
+    KeyLookups,
+    VnodeFiles,
+    lookups_by_slots,
+    lookups_until_slots,
+)
 from .keysearch import SearchedFile
 from .keyspan import KeySpan
 from .rangetest import RangeTest
 from .run import Run, Span, reading_order, sorted_runs, span_of
 from .scan import Bounds
 
-Getter: TypeAlias = Callable[[bytes], bytes | None]
 PrefixGetter: TypeAlias = Callable[[bytes], list[tuple[bytes, bytes]]]
 _Lookup = TypeVar("_Lookup", Getter, PrefixGetter, int)
-KeyGetters: TypeAlias = tuple[Sequence[bytes], Sequence[tuple[Getter, ...]]]
-"""(bounds, lookups): the lookups of the files that may hold a primary key, the newest first.
-
-They are those at the index ``bisect_right(bounds, primary_key)``."""
 # Of more files than these a lookup asks all, as it would take long to know which have which keys.
 _MOST_SPANS = 64
 
@@ -50,9 +54,9 @@ _MOST_SPANS = 64
 class TableFiles:
     """The files of a table. Safe between threads; it holds them open while it lives.
 
-    ``getters_by_vnode``: where `getters` finds what it returns for the keys of each vnode; None
-    until it is called and after `close`. ``newest_below_by_vnode``: what finds the
-    newest entry of each key below a prefix of each vnode; None until `prefix_getters` is called.
+    ``key_lookups``: those of keys that are not long; None until `getters` is called, and after
+    `close`. ``newest_below_by_vnode``: what finds the newest entry of each key below a prefix of
+    each vnode; None until `prefix_getters` is called.
     """
 
     def __init__(
@@ -75,7 +79,8 @@ class TableFiles:
         self._open_files: tuple[SegmentFile, ...] | None = None
         # Of every segment that was opened, by its name: vacuum may remove what is not open.
         self._held: dict[str, SegmentFile] = {}
-        self.getters_by_vnode: Sequence[KeyGetters] | None = None
+        self.key_lookups: KeyLookups | None = None
+        self._key_files: tuple[Sequence[KeyFile], Sequence[VnodeFiles]] | None = None
         self._prefix_getters: Sequence[tuple[PrefixGetter, ...]] | None = None
         self.newest_below_by_vnode: Sequence[PrefixGetter] | None = None
         self._cold: _ColdLookups | None = None
@@ -104,7 +109,7 @@ class TableFiles:
         """
         files = self._undamaged
         if files is None:
-            self.getters_by_vnode = self._prefix_getters = self.newest_below_by_vnode = None
+            self._forget_lookups()
             files = self._open_files = self._open(self.segments)
         return files
 
@@ -133,9 +138,13 @@ class TableFiles:
 
     def close(self) -> None:
         """Release the files; the next use opens them again. For a read that has met damage."""
-        self._open_files = self.getters_by_vnode = self._prefix_getters = self._cold = None
-        self.newest_below_by_vnode = None
+        self._open_files = self._cold = None
+        self._forget_lookups()
         self._held = {}
+
+    def _forget_lookups(self) -> None:
+        self.key_lookups = self._key_files = None
+        self._prefix_getters = self.newest_below_by_vnode = None
 
     def _sorted_runs(
         self, segments: Sequence[SequencedSegment], files: Sequence[SegmentFile]
@@ -219,18 +228,39 @@ class TableFiles:
 
     def getters(self, full_key: bytes) -> tuple[Getter, ...]:
         """Return the lookup functions of the files that may hold a key, the newest file first."""
-        by_vnode = self.getters_by_vnode
-        if by_vnode is None:
+        prefix = self._encoding.prefix
+        key_files = self._key_files
+        if key_files is None:
             cold = self._cold_lookups()
             if cold is not None:
-                return cold.by_vnode[self._encoding.prefix.vnode_of(full_key)]
-            getters = [file.getter() for file in self.opened]
-            numbers = lookups_by_vnode(self.segments, range(len(getters)), self._encoding)
-            by_vnode = getters_by_key(numbers, self._key_spans, getters)
-            self.getters_by_vnode = by_vnode
-        prefix = self._encoding.prefix
-        bounds, getters_by_span = by_vnode[prefix.vnode_of(full_key)]
-        return getters_by_span[bisect_right(bounds, full_key[prefix.size :])]
+                return cold.by_vnode[prefix.vnode_of(full_key)]
+            key_files = self._open_key_files()
+            self._key_files = key_files
+            self.key_lookups = lookups_until_slots(*key_files, WeakMethod(self._fill_slots))
+        files, vnodes = key_files
+        vnode = vnodes[prefix.vnode_of(full_key)]
+        numbers = vnode.by_span[bisect_right(vnode.bounds, full_key[prefix.size :])]
+        return tuple(files[number].get for number in numbers)
+
+    def _open_key_files(self) -> tuple[Sequence[KeyFile], Sequence[VnodeFiles]]:
+        files = [
+            KeyFile(file, span, segment.statistics_of(self._table_id).rows, file.getter())
+            for segment, (file, span) in zip(
+                self.segments, self._with_spans(self.segments, self.opened), strict=True
+            )
+        ]
+        numbers = lookups_by_vnode(self.segments, range(len(files)), self._encoding)
+        # Vnodes of one shard have the same files.
+        by_files = {chosen: _vnode_files(chosen, self._key_spans) for chosen in set(numbers)}
+        return files, [by_files[chosen] for chosen in numbers]
+
+    def _fill_slots(self) -> None:
+        """Let slots say which files to ask for a key."""
+        key_files = self._key_files
+        if key_files is not None:
+            lookups = lookups_by_slots(*key_files, self._encoding)
+            if lookups is not None and self._key_files is key_files:
+                self.key_lookups = lookups
 
     def prefix_getters(self, full_prefix: bytes) -> tuple[PrefixGetter, ...]:
         """Return what finds the entries below a prefix in each file that may hold such entries.
@@ -304,33 +334,19 @@ def shards_in(groups: Sequence[range], vnode_count: int, shards: int) -> set[int
     return {shard for group in groups for shard in owners[group.start : group.stop]}
 
 
-def getters_by_key(
-    files_by_vnode: Sequence[tuple[int, ...]], spans: Sequence[KeySpan], getters: Sequence[Getter]
-) -> list[KeyGetters]:
-    """Return for each vnode the getters of the files that may hold it, by primary key if it pays.
-
-    ``files_by_vnode``: the numbers of those files; ``spans``, ``getters``: of all files.
-    """
-    # Vnodes of one shard have the same files.
-    by_files = {files: _key_getters(files, spans, getters) for files in set(files_by_vnode)}
-    return [by_files[files] for files in files_by_vnode]
-
-
-def _key_getters(
-    numbers: tuple[int, ...], spans: Sequence[KeySpan], getters: Sequence[Getter]
-) -> KeyGetters:
-    """Return the getters of some files, given by their numbers, the newest file first.
+def _vnode_files(numbers: tuple[int, ...], spans: Sequence[KeySpan]) -> VnodeFiles:
+    """Return some files, given by their numbers, the newest file first, by primary key if it pays.
 
     There are no bounds if a key may be in more than half of the files, or they are many.
     """
     files = [(spans[number].least, successor(spans[number].greatest), number) for number in numbers]
     bounds = sorted({bound for first, end, _ in files for bound in (first, end) if bound})
-    getters_by_span: list[tuple[Getter, ...]] = [()]
+    by_span: list[tuple[int, ...]] = [()]
     if len(files) <= _MOST_SPANS and all(end for _, end, _ in files):
-        getters_by_span += (
-            tuple(getters[n] for first, end, n in files if end and first <= bound < end)
+        by_span += (
+            tuple(number for first, end, number in files if end and first <= bound < end)
             for bound in bounds
         )
-        if max(map(len, getters_by_span)) * 2 <= len(files):
-            return bounds, getters_by_span
-    return [], [tuple(getters[number] for number in numbers)]
+        if max(map(len, by_span)) * 2 <= len(files):
+            return VnodeFiles(numbers, bounds, by_span)
+    return VnodeFiles(numbers, [], [numbers])

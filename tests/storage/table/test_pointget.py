@@ -24,6 +24,7 @@ from relstate.storage.errors import (
 from relstate.storage.log.table_definition import TableDefinition
 from relstate.storage.schema.ddl import parse_columns
 from relstate.storage.schema.schema import TableSchema
+from relstate.storage.segment.block import Block
 from relstate.storage.table.fullkey import MISFITS
 from relstate.storage.table.rowencoding import RowEncoding
 from support.stores import stored_row, unsynced
@@ -71,13 +72,15 @@ def test_usual_keys_have_the_bytes_of_the_general(
     assert encoding.key_encoder is not None
     assert encoding.key_locator is not None
     assert encoding.key_reader is not None
-    vnode, full_key = encoding.key_encoder(values)
+    vnode, full_key, digest = encoding.key_encoder(values)
     primary_key = full_key[encoding.prefix.size :]
 
     assert full_key == encoding.encode_key(values)
     assert vnode == encoding.prefix.vnode_of(full_key)
-    assert encoding.key_locator(primary_key) == (values, vnode, full_key)
+    assert encoding.key_locator(primary_key) == (values, vnode, full_key, digest)
     assert encoding.key_reader(primary_key) == values
+    (hash_of_row,) = encoding.key_hashes(Block.of_pairs([(full_key, b"")])).tolist()
+    assert hash_of_row == digest % (1 << 64)
 
 
 @given(data=st.data(), types=_KEYS)
@@ -87,7 +90,7 @@ def test_prefixes_have_the_bytes_of_the_general(data: st.DataObject, types: list
     values = data.draw(usual_values(types))
     encode = encoding.prefix_encoder(len(types))
     assert encode is not None
-    vnode, prefix = encode(values)
+    vnode, prefix, _ = encode(values)
 
     assert prefix == encoding.encode_key_prefix(values)
     assert vnode == encoding.prefix.vnode_of(prefix)
@@ -113,7 +116,7 @@ def test_other_bytes_are_left_to_the_general_way(data: st.DataObject, types: lis
     assert encoding.key_locator is not None
     assert encoding.key_reader is not None
     try:
-        values, _, full_key = encoding.key_locator(damaged)
+        values, _, full_key, _ = encoding.key_locator(damaged)
     except (*MISFITS, IndexError):
         with pytest.raises((*MISFITS, IndexError)):
             encoding.key_reader(damaged)
