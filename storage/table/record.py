@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, ClassVar
 
 
@@ -48,7 +50,21 @@ class Row(tuple[Any, ...]):
 
 def row_type(columns: Sequence[str]) -> type[Row]:
     """Return the class of the rows of a table with these columns."""
-    return type("Row", (Row,), {"__slots__": (), "columns": tuple(columns)})
+    # Without these an attribute costs ten times as much. Names of methods stay methods.
+    attributes = {
+        name: getter
+        for name, getter in zip(columns, _getters(len(columns)), strict=True)
+        if not hasattr(Row, name) and not name.startswith("__")
+    }
+    return type("Row", (Row,), {**attributes, "__slots__": (), "columns": tuple(columns)})
+
+
+@lru_cache(maxsize=64)
+def _getters(count: int) -> Sequence[Any]:
+    """Return the descriptors of the values of a tuple, which `namedtuple` has for any tuple."""
+    fields = [f"value{index}" for index in range(count)]
+    named = vars(namedtuple("Values", fields))
+    return [named[field] for field in fields]
 
 
 def _row(columns: tuple[str, ...], values: tuple[Any, ...]) -> Row:

@@ -30,6 +30,22 @@ def test_a_row_is_the_tuple_of_its_values() -> None:
     assert repr(_ROW) == "Row(id=7, the name='x', count=None)"
 
 
+def test_attributes_of_rows_stay_methods() -> None:
+    """Columns with names of methods are found by name; all others are attributes, however named."""
+    names = ["columns", "count", "as_dict", "__del__", "__len__", "_x", "class", "größe"]
+    row = row_type(names)(range(len(names)))
+
+    assert row.columns == tuple(names)
+    assert row.count(3) == 1
+    assert row.as_dict() == {name: index for index, name in enumerate(names)}
+    assert len(row) == len(names)
+    assert [row[name] for name in names] == list(range(len(names)))
+    assert [getattr(row, name) for name in names[5:]] == [5, 6, 7]
+    assert getattr(row, "__del__") == 3  # noqa: B009
+    with pytest.raises(AttributeError):
+        row._x = 1
+
+
 def test_an_unknown_column_is_an_error() -> None:
     """The error names the columns of the row."""
     with pytest.raises(KeyError, match="id, the name, count"):
