@@ -11,16 +11,15 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from .aggregate.adding import partial_rows
+from .aggregate.adding import Limits, partial_rows
 from .aggregate.measure import Function
 from .aggregate.partial import PartialAggregate
 from .environment import Environment
 from .read_plan import ReadPlan
 from .schema.arrow import arrow_schema
 
-# Of how many vnodes one is sampled, and the most groups for which tasks add up.
+# Of how many vnodes one is sampled.
 _SAMPLED_PART = 32
-_MOST_GROUPS = 131_072
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +44,25 @@ class AggregatePlan:
         vnodes: tuple[range, ...],
         environment: Environment | None = None,
         through: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]] = iter,
+        limits: Limits | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the partial rows of some vnodes; the rows come ``through`` a function."""
+        """Yield the partial rows of some vnodes; the rows come ``through`` a function.
+
+        ``limits``: what is held meanwhile, see `partial_rows`.
+        """
         if self._counts_only:
             yield from self._count(self.plan.open(environment).count(vnodes))
         else:
             rows = through(self.plan.read(vnodes, environment))
-            yield from partial_rows(self.aggregate, rows)
+            yield from partial_rows(self.aggregate, rows, limits)
 
-    def pays(self) -> bool:
-        """Return whether far fewer partial rows are to be expected than rows.
+    def estimated_groups(self) -> int:
+        """Return about how many groups there are, or half of some rows that are sampled if fewer.
 
         It is estimated by the first rows of some vnodes: how many of them are of equal groups.
         """
         if not self.aggregate.group:
-            return True
+            return 1
         vnodes = range(max(self.plan.vnode_count // _SAMPLED_PART, 1))
         # Files are checked only for their sizes, as in other estimates.
         group = self.aggregate.group
@@ -68,14 +71,14 @@ class AggregatePlan:
         sample = replace(self.plan, where=None, columns=columns, verify="size").read((vnodes,))
         batch = next(sample, None)
         if batch is None:
-            return True
+            return 0
         keys = [str(index) for index in range(len(group))]
         rows = pa.Table.from_arrays([value.of(batch) for value in group], names=keys)
         groups = rows.group_by(keys, use_threads=False).aggregate([])
         count: int = batch.num_rows
         repeats: int = max(count - groups.num_rows, 1)
         # Of n rows of so many groups about n * n / (2 * groups) repeat one before them.
-        return count * count <= 2 * repeats * _MOST_GROUPS
+        return count * count // (2 * repeats)
 
     def known(self) -> pa.Table | None:
         """Return the partial rows if the log alone knows them, as for a count of all rows."""

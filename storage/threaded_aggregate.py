@@ -3,9 +3,9 @@
 numpy, Arrow and LMDB release Python's lock, so that threads on as many cores read and add up at
 once. Each thread reads vnodes of its own as a task does, by the same code.
 
-Promises: memory is that of as many tasks, and of a bounded number of partial rows: where there are
-more, the caller has to read in another way. An interrupt or an error ends all threads after the
-batch of rows that each has at hand, before it is raised.
+Promises: memory is bounded, also by the number of partial rows: where there are more, the caller
+has to read in another way. The partial rows of all threads are added up. An interrupt or an error
+ends all threads after the batch of rows that each has at hand, before it is raised.
 Does not know: what a table's size is worth.
 """
 
@@ -18,15 +18,15 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from .aggregate.adding import MANY_GROUPS, merged_partials
 from .aggregate_plan import AggregatePlan
 from .environment import Environment
 
 _T = TypeVar("_T")
 
-# Partial rows of all threads, and their bytes: as many groups as a task holds before it sends them,
-# for two threads.
-_MOST_ROWS = 262_144
-_MOST_BYTES = 64 << 20
+# Partial rows of all threads, and their bytes: a million groups in each of two threads.
+_MOST_ROWS = 2 << 20
+_MOST_BYTES = 128 << 20
 
 
 def add_up_in_threads(
@@ -44,8 +44,12 @@ def add_up_in_threads(
             partials = [run.partials(units[0]), *(other.result() for other in others)]
         finally:
             run.stop()
+    if run.is_full:
+        return None
     batches = [batch for group in partials for batch in group]
-    return None if run.is_full else pa.Table.from_batches(batches, plan.arrow_schema())
+    table = pa.Table.from_batches(batches, plan.arrow_schema())
+    is_merged = len(units) == 1 or not table.num_rows
+    return table if is_merged else merged_partials(plan.aggregate, table)
 
 
 class _Run:
@@ -70,7 +74,9 @@ class _Run:
         """Return the partial rows of some vnodes, or some of them if the run was stopped."""
         partials: list[pa.RecordBatch] = []
         try:
-            for batch in self._plan.read(vnodes, self._environment, self._until_stopped):
+            for batch in self._plan.read(
+                vnodes, self._environment, self._until_stopped, MANY_GROUPS
+            ):
                 partials.append(batch)
                 self._count(batch)
         except BaseException:

@@ -17,6 +17,9 @@ from relstate.storage import AggregatePlan, add_up_in_threads, types
 
 THREAD_BYTES = 192 << 20
 """Stored bytes that a thread of the driver examines at most for a query."""
+# Groups that tasks add up, and that the driver does, where there are so many rows of each.
+_MOST_GROUPS_OF_TASKS = 131_072
+_MOST_GROUPS, _LEAST_ROWS_PER_GROUP = 1 << 20, 2
 
 
 class DriverAggregates:
@@ -25,6 +28,21 @@ class DriverAggregates:
     def __init__(self, spark: SparkSession) -> None:
         self._threads = driver_threads(spark)
         self._bytes_left = self._threads * THREAD_BYTES
+
+    def pays(self, plan: AggregatePlan) -> bool:
+        """Return whether to add up takes less than to send rows, here or in tasks."""
+        groups = plan.estimated_groups()
+        if groups <= _MOST_GROUPS_OF_TASKS:
+            return True
+        is_much_less = groups * _LEAST_ROWS_PER_GROUP <= plan.plan.stored_rows
+        return groups <= _MOST_GROUPS and is_much_less and self._takes(plan)
+
+    def _takes(self, plan: AggregatePlan, size: int | None = None) -> bool:
+        """Return whether the driver may read what a plan examines, by default all of its table."""
+        if not all(_passes_as_is(field.type) for field in plan.aggregate.fields):
+            return False
+        size = plan.plan.stored_bytes if size is None else size
+        return size <= self._bytes_left and plan.plan.is_on_this_machine()
 
     def partials_of(self, plan: AggregatePlan) -> pa.Table | None:
         """Return the partial rows of all rows of a plan; None if tasks have to add them up.
@@ -35,10 +53,8 @@ class DriverAggregates:
         partials = plan.known()
         if partials is not None:
             return partials
-        if not all(_passes_as_is(field.type) for field in plan.aggregate.fields):
-            return None
         size = plan.plan.examined_bytes()
-        if size > self._bytes_left or not plan.plan.is_on_this_machine():
+        if not self._takes(plan, size):
             return None
         self._bytes_left -= size
         return add_up_in_threads(plan, self._threads)

@@ -59,8 +59,6 @@ _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_CONDITION = 1 << 20
 # Rows of a LIMIT that the driver reads.
 _MOST_LIMITED = 8192
-# Partial rows that one task of Spark adds up in less time than a shuffle takes.
-_FEW_PARTIALS = 65_536
 
 
 class QueryReader:
@@ -199,10 +197,8 @@ class QueryReader:
             return self.relation(relation.plan, relation.where)
         schema = struct_of(pushed.aggregate.fields)
         if relation.partials is not None:
-            partials = self._spark.createDataFrame(relation.partials, schema)
-            # Of few rows in one partition, Spark's aggregate needs no shuffle.
-            is_little = relation.partials.num_rows <= _FEW_PARTIALS
-            return partials.coalesce(1) if is_little else partials
+            # Of one partition Spark's aggregate needs no shuffle, which costs more than it saves.
+            return self._spark.createDataFrame(relation.partials, schema).coalesce(1)
         reader = self._reader(relation.plan, schema)
         reader = reader.option(PARTIAL_AGGREGATE, pushed.aggregate.json)
         return self._load(reader, pushed.where)
@@ -361,7 +357,7 @@ class QueryReader:
             return relation
         relation = replace(relation, aggregate=aggregate, limit=limit)
         added_up = relation.aggregate_plan
-        if added_up is not None and not added_up.pays():
+        if added_up is not None and not DriverAggregates(self._spark).pays(added_up):
             return replace(relation, aggregate=None)
         return relation
 

@@ -41,17 +41,57 @@ _MOMENTS = str(Function.MOMENTS)
 _LIST, _EVERYTHING = "list", "all"
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What is held while rows are added up, in rows and in bytes.
+
+    ``at_once``: rows that are grouped at once; ``partials``: partial rows that may gather before
+    they are added up; ``groups``: those that may remain then. ``rows_per_group``: grouping goes on
+    if it leaves at most one partial row of so many rows.
+    """
+
+    at_once: tuple[int, int]
+    partials: tuple[int, int]
+    groups: tuple[int, int]
+    rows_per_group: int
+
+    @classmethod
+    def of_task(cls) -> Limits:
+        """Return the limits of one of many tasks, whose partial rows another job adds up."""
+        return cls(
+            (_ROWS_AT_ONCE, _BYTES_AT_ONCE),
+            (_MOST_PARTIALS, _MOST_PARTIAL_BYTES),
+            (_MOST_GROUPS, _MOST_GROUP_BYTES),
+            _LEAST_ROWS_PER_GROUP,
+        )
+
+
+MANY_GROUPS = Limits((2 << 20, 64 << 20), (2 << 20, 128 << 20), (1 << 20, 64 << 20), 0)
+"""The limits of a thread of few, for up to a million groups: many rows at once repeat more."""
+
+
 def partial_rows(
-    aggregate: PartialAggregate, batches: Iterable[pa.RecordBatch]
+    aggregate: PartialAggregate, batches: Iterable[pa.RecordBatch], limits: Limits | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the partial rows of batches of rows that have the aggregate's columns."""
-    adder = _Adder(aggregate)
-    for rows in _gathered(batches, aggregate):
+    """Yield the partial rows of batches of rows that have the aggregate's columns.
+
+    ``limits``: by default those of a task.
+    """
+    limits = limits or Limits.of_task()
+    adder = _Adder(aggregate, limits)
+    for rows in _gathered(batches, aggregate, limits):
         yield from adder.add(rows)
     yield from adder.rest()
 
 
-def _gathered(batches: Iterable[pa.RecordBatch], aggregate: PartialAggregate) -> Iterator[pa.Table]:
+def merged_partials(aggregate: PartialAggregate, partials: pa.Table) -> pa.Table:
+    """Return partial rows with those of one group added up; as they are if a sum might not fit."""
+    return _Adder(aggregate, Limits.of_task()).merged(partials)
+
+
+def _gathered(
+    batches: Iterable[pa.RecordBatch], aggregate: PartialAggregate, limits: Limits
+) -> Iterator[pa.Table]:
     """Yield the rows of batches as tables of the size that is grouped at once."""
     group: list[pa.RecordBatch] = []
     rows = size = 0
@@ -62,7 +102,7 @@ def _gathered(batches: Iterable[pa.RecordBatch], aggregate: PartialAggregate) ->
         group.append(columns)
         rows += columns.num_rows
         size += columns.get_total_buffer_size()
-        if rows >= _ROWS_AT_ONCE or size >= _BYTES_AT_ONCE:
+        if rows >= limits.at_once[0] or size >= limits.at_once[1]:
             yield pa.Table.from_batches(group)
             group, rows, size = [], 0, 0
     if group:
@@ -72,7 +112,8 @@ def _gathered(batches: Iterable[pa.RecordBatch], aggregate: PartialAggregate) ->
 class _Adder:
     """The partial rows of one task. For one thread."""
 
-    def __init__(self, aggregate: PartialAggregate) -> None:
+    def __init__(self, aggregate: PartialAggregate, limits: Limits) -> None:
+        self._limits = limits
         self._measures = aggregate.measures
         self._group = list(aggregate.group)
         # Names of our own: Arrow gives results names that columns of the table may have.
@@ -96,10 +137,10 @@ class _Adder:
         if not self._pays:
             yield from self._finished(partials)
             return
-        self._pays = partials.num_rows * _LEAST_ROWS_PER_GROUP <= max(rows.num_rows, 2)
+        self._pays = partials.num_rows * self._limits.rows_per_group <= max(rows.num_rows, 2)
         self._pending.append(partials)
-        if _are_more(self._pending, _MOST_PARTIALS, _MOST_PARTIAL_BYTES):
-            yield from self._shrink(_MOST_GROUPS, _MOST_GROUP_BYTES)
+        if _are_more(self._pending, *self._limits.partials):
+            yield from self._shrink(*self._limits.groups)
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """Yield the partial rows that are kept."""
@@ -116,6 +157,21 @@ class _Adder:
         if _are_more(self._pending, most_rows, most_bytes):
             self._pending = []
             yield from self._finished(partials)
+
+    def merged(self, partials: pa.Table) -> pa.Table:
+        """Return what `merged_partials` does."""
+        columns = partials.columns[: len(self._keys)]
+        columns += [
+            measure.resumed(_one_chunk(column))
+            for measure, column in zip(
+                self._measures, partials.columns[len(self._keys) :], strict=True
+            )
+        ]
+        resumed = pa.Table.from_arrays(columns, names=self._names)
+        if not self._fit(resumed):
+            return partials
+        groups = self._grouped(resumed, [measure.of_partials for measure in self._measures])
+        return pa.Table.from_batches(self._finished(groups), self._schema)
 
     def _prepared(self, rows: pa.Table) -> pa.Table:
         """Return a table of the group's values and one column per measure."""

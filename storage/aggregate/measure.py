@@ -181,6 +181,13 @@ class Measure:
             column = _floats(column)
         return column.cast(arrow.arrow_type(self.result_type), safe=False)
 
+    def resumed(self, column: pa.Array) -> pa.Array:
+        """Return `finished` partial values as they are added up or compared."""
+        if self._is_extreme and isinstance(self.type, _FLOATS):
+            return _ordered_bits(column)
+        is_exact = not self.has_moments and self.function is not Function.FLOAT_SUM
+        return column.cast(self.working(column.type)) if is_exact else column
+
     @property
     def _is_extreme(self) -> bool:
         return self.function in (Function.MIN, Function.MAX)

@@ -15,7 +15,7 @@ import pytest
 
 from relstate.storage import Predicate, TableSchema, errors
 from relstate.storage.aggregate import adding
-from relstate.storage.aggregate.adding import partial_rows
+from relstate.storage.aggregate.adding import merged_partials, partial_rows
 from relstate.storage.aggregate.measure import Function
 from relstate.storage.aggregate.partial import PartialAggregate
 from relstate.storage.schema.ddl import parse_columns
@@ -110,13 +110,28 @@ def aggregated(
 SUMS = (Function.ROWS, Function.COUNT, Function.FLOAT_SUM)
 
 
-def added_up(aggregate: PartialAggregate, batches: list[pa.RecordBatch]) -> Any:
+def batches_of_partials(
+    aggregate: PartialAggregate, batches: list[pa.RecordBatch], are_merged: bool
+) -> list[pa.RecordBatch]:
+    """Return the partial rows of batches, as they are or those of one group added up."""
+    partials = list(partial_rows(aggregate, batches))
+    if not are_merged or not partials:
+        return partials
+    merged: list[pa.RecordBatch] = merged_partials(
+        aggregate, pa.Table.from_batches(partials)
+    ).to_batches()
+    return merged
+
+
+def added_up(
+    aggregate: PartialAggregate, batches: list[pa.RecordBatch], are_merged: bool = False
+) -> Any:
     """Return the partial rows of batches, added up as Spark would."""
     names = [field.name for field in aggregate.fields]
     size = len(aggregate.group)
     rows = [
         dict(zip(names, values, strict=True))
-        for batch in partial_rows(aggregate, batches)
+        for batch in batches_of_partials(aggregate, batches, are_merged)
         for values in zip(*(column.to_pylist() for column in batch.columns), strict=True)
     ]
     functions = [
@@ -142,10 +157,36 @@ def test_partial_rows_add_up(
         monkeypatch.setattr(adding, "_LEAST_ROWS_PER_GROUP", chance.choice([0, 2]))
         rows = random_rows(chance, chance.choice([0, 1, 7, 100]))
 
-        actual = added_up(aggregate, batches_of(rows, chance.choice([1, 30, 1000])))
+        batches = batches_of(rows, chance.choice([1, 30, 1000]))
 
         expected = repr_of(aggregated(rows, group, MEASURES))
-        assert repr_of(actual) == expected, seed
+        for are_merged in (False, True):
+            assert repr_of(added_up(aggregate, batches, are_merged)) == expected, seed
+
+
+def test_merged_partial_rows_are_one_of_each_group() -> None:
+    """Whatever sums and extremes there are; those whose sums might not fit stay as they are."""
+    rows = [{"id": n, "g": n % 5, "l": n, "d": n / 2, "n": Decimal(n)} for n in range(100)]
+    measures = [
+        (Function.ROWS, ""),
+        *((Function.SUM, name) for name in ("l", "d", "n")),
+        (Function.FLOAT_SUM, "l"),
+        (Function.MIN, "d"),
+        (Function.MOMENTS, "d"),
+    ]
+    aggregate = PartialAggregate.of(SCHEMA, ["g"], measures)
+    partials = pa.Table.from_batches(
+        [batch for part in batches_of(rows, 10) for batch in partial_rows(aggregate, [part])]
+    )
+
+    merged = merged_partials(aggregate, partials)
+
+    assert (partials.num_rows, merged.num_rows) == (50, 5)
+    assert merged.schema == partials.schema
+    large = [{"id": n, "l": 2**62} for n in range(3)]
+    sums = PartialAggregate.of(SCHEMA, ["g"], [(Function.SUM, "l")])
+    partials = pa.Table.from_batches(partial_rows(sums, batches_of(large, 1)))
+    assert merged_partials(sums, partials) is partials
 
 
 def repr_of(groups: dict[tuple[Any, ...], list[Any]]) -> dict[str, list[str]]:
@@ -175,7 +216,8 @@ def test_moments_are_of_all_values(
         for row in rows:
             row["d"] = chance.choice([row["d"], 1e9 + chance.random()])
 
-        partials = moments_of(aggregate, batches_of(rows, chance.choice([1, 30, 1000])))
+        batches = batches_of(rows, chance.choice([1, 30, 1000]))
+        partials = moments_of(aggregate, batches, chance.choice([False, True]))
         expected = aggregated(rows, group, [(Function.COUNT, name) for name in names])
 
         assert set(partials) == set(expected), seed
@@ -187,11 +229,13 @@ def test_moments_are_of_all_values(
                 )
 
 
-def moments_of(aggregate: PartialAggregate, batches: list[pa.RecordBatch]) -> Any:
+def moments_of(
+    aggregate: PartialAggregate, batches: list[pa.RecordBatch], are_merged: bool = False
+) -> Any:
     """Return the moments that the partial rows of each group have."""
     size = len(aggregate.group)
     groups: dict[tuple[Any, ...], list[list[Any]]] = {}
-    for batch in partial_rows(aggregate, batches):
+    for batch in batches_of_partials(aggregate, batches, are_merged):
         for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             measures = groups.setdefault(row[:size], [[] for _ in row[size:]])
             for parts, part in zip(measures, row[size:], strict=True):

@@ -81,6 +81,7 @@ def test_a_file_is_read_if_a_range_has_one_of_its_keys(
     assert not (may_meet and is_outside and max(map(len, keys)) < KEY_BOUND_BYTES)
 
 
+@example([{KEYS[-1]}], [KEYS[-1]])
 @given(keys_of_files, st.lists(st.sampled_from(KEYS), min_size=1, max_size=9))
 def test_words_let_the_keys_of_a_span_pass(files: list[set[bytes]], asked: list[bytes]) -> None:
     """Of any lengths, with or without what all spans have in common."""
