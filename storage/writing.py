@@ -41,6 +41,7 @@ from .table.encoding import Encoding
 from .table.rowid import no_key_error
 from .table.statetable import Flush, StateTable
 from .table.storagetable import StorageTable
+from .table.table_entries import TableEntries
 from .table.tablewriter import TableWriter, WriteTarget
 from .user_tables import user_table
 
@@ -301,7 +302,7 @@ def _changes_any(epochs: Epochs, encoding: Encoding, full_keys: Bytes, entry: En
     if table_id in entry.based_tables:
         return True
     added = sequence_segments(entry.added, entry.epoch, table_id)
-    changed = StorageTable(epochs.environment, encoding, added, lambda: 0)
+    changed = TableEntries(epochs.environment, encoding, added, lambda: 0)
     return len(changed.get_values(full_keys)) > 0
 
 

@@ -9,21 +9,16 @@ The split of state table, mem table and storage table is RisingWave's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
-from functools import cached_property, partial
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from ..codec.ragged import Bytes, Positions
 from ..environment import Environment
-from ..log.segment_record import TableStatistics
 from ..log.sequenced_segment import SequencedSegment
 from ..log.table_definition import TableDefinition
-from ..log.table_segments import statistics_in
 from ..predicate.predicate import Predicate
 from ..schema.schema import EVERY_KEY, Column, KeyRange
 from ..segment.block import Block
@@ -31,13 +26,10 @@ from ..segment.search import KeyRanges
 from . import conditional
 from .columnnames import readable_columns, visible_names
 from .conditional import Reading
-from .dividedfiles import files_of
 from .encoding import Encoding
 from .first_rows import seek_first_rows
 from .header import EXPIRY
 from .indexgets import IndexGets
-from .keyspan import disjoint_groups
-from .lookup import Lookup
 from .pointget import ColumnGets, point_get
 from .pointreader import PointReader
 from .prefixes import PrefixReader
@@ -47,16 +39,15 @@ from .pruning import (
     ranges_in,
 )
 from .record import Row
-from .resolve import Keep, Resolver, keep_all, keep_visible
-from .scan import Bounds, Limits, Piece, Scan, Source, joined_ranges
+from .scan import Bounds, Piece
 from .secondary import IndexMatches, SecondaryIndex, TableIndexes
+from .table_entries import TableEntries
 
-_LEAVES_OF_KEYS = 512
 # Ranges that are searched at once, and about the most rows that are then in memory.
 _RANGES_AT_ONCE = _ROWS_AT_ONCE = 262_144
 
 
-class StorageTable:
+class StorageTable(TableEntries):
     """One table at one epoch. Safe between threads; holds its segments open while it lives.
 
     ``point_get``: what `get` calls. ``key_length``: how many values it takes; -1 if the table has
@@ -74,16 +65,9 @@ class StorageTable:
         epoch: int | None = None,
         indexes: Sequence[SecondaryIndex] = (),
     ) -> None:
-        """``segments``: those that hold rows of the table, the newest first. ``time`` returns
-        microseconds since 1970: rows that have expired by then are not visible. ``epoch``: the
-        epoch that is read, for messages. ``indexes``: those of the table that reads may use.
-        """
-        self.encoding = encoding
+        """``indexes``: those of the table that reads may use; the others as of `TableEntries`."""
+        super().__init__(environment, encoding, segments, time, verify=verify, epoch=epoch)
         self.indexes = TableIndexes(encoding, indexes)
-        self._environment = environment
-        self._time = time
-        self._files = files_of(environment, segments, encoding, verify, epoch)
-        self._lookup = Lookup(environment, encoding, self._files)
         self._points = PointReader(encoding, self._files, self._lookup, time)
         self.point_get = point_get(encoding, self._files, self._points.get)
         self.key_length = len(encoding.key_names) if encoding.schema.row_id is None else -1
@@ -105,34 +89,6 @@ class StorageTable:
             and self._files.segments == segments
             and self.indexes.segments == [*index_segments]
         )
-
-    @cached_property
-    def _resolver(self) -> Resolver:
-        return self._resolver_of(keep_visible(self._time), self._time)
-
-    def _resolver_of(
-        self, keep: Keep, time: Callable[[], int], columns: Collection[Column] | None = None
-    ) -> Resolver:
-        """Return what makes one entry of those of a row, as simple as the files allow.
-
-        ``columns``: see `Encoding.resolver`.
-        """
-        if self._may_divide:
-            return self.encoding.resolver(keep, time, columns)
-        return Resolver(keep, self.encoding.fold)
-
-    @cached_property
-    def _may_divide(self) -> bool:
-        """Whether a file may hold a row in several entries."""
-        return self.encoding.has_parts and any(map(self.encoding.may_divide, self._statistics()))
-
-    def _statistics(self) -> Iterable[TableStatistics]:
-        return statistics_in(self._files.segments, self.encoding.table_id)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no entry was ever written; False may still mean that there is no row."""
-        return not self._files.segments
 
     # Point reads
 
@@ -283,18 +239,6 @@ class StorageTable:
         indices, piece = self._lookup.visible(full_keys, newest, self._time)
         return indices, self._decode(piece, read_columns)
 
-    def get_values(self, full_keys: Bytes) -> Block:
-        """Return the newest entries, deletes included, of those full keys that have one."""
-        return Block.joined(self._lookup.values(full_keys))
-
-    def get_value_blocks(self, full_keys: Bytes) -> list[Block]:
-        """Return what `get_values` does without a copy, in one block or more."""
-        return self._lookup.values(full_keys)
-
-    def stored_entries(self, full_keys: Bytes) -> list[Block]:
-        """Return all entries of the rows of some keys: see `Lookup.stored_entries`."""
-        return self._lookup.stored_entries(full_keys)
-
     # Scans
 
     def scan(
@@ -426,30 +370,6 @@ class StorageTable:
         """
         return conditional.read_ranges(self, self.columns(columns), ranges)
 
-    def entries(self) -> Iterator[Block]:
-        """Yield the newest entry of every key, deletes and expired rows too."""
-        resolver = self._resolver_of(keep_all, self._time)
-        scan = replace(self.scan_of((), None), resolver=resolver)
-        for window in scan.windows(self.encoding.vnode_bounds(range(self.encoding.vnode_count))):
-            yield from filter(len, window.blocks)
-
-    def full_keys(self) -> Iterator[Bytes]:
-        """Yield the full keys of all entries, of older versions and deletes too, file by file."""
-        bounds = self.encoding.vnode_bounds(range(self.encoding.vnode_count))
-        for run in self._files.runs_of(self._every_range):
-            for block in run.source(bounds, _LEAVES_OF_KEYS, False):
-                yield block.key_bytes()
-
-    def has_entries_between(self, lows: Bytes, highs: Bytes) -> NDArray[np.bool_]:
-        """Return for each pair of full keys, low <= high, whether there may be an entry between.
-
-        Neither may be a long key.
-        """
-        reached = np.zeros(len(lows), np.bool_)
-        for file, _ in self._files.of_ranges(KeyRanges(lows, highs)):
-            reached |= file.has_entries_between(lows, highs)
-        return reached
-
     def count(
         self, vnodes: Sequence[range] | None = None, *, where: Predicate | None = None
     ) -> int:
@@ -485,94 +405,8 @@ class StorageTable:
         """Return about how many stored bytes a read of the rows that match a condition examines."""
         return conditional.examined_bytes(self, where)
 
-    @property
-    def stored_rows(self) -> int:
-        """How many entries are stored, older versions and deletes too."""
-        return self._most(None).rows
-
-    @property
-    def stored_bytes(self) -> int:
-        """How many bytes these entries take."""
-        return self._most(None).size
-
-    @property
-    def file_count(self) -> int:
-        """How many files hold entries."""
-        return len(self._files.segments)
-
-    def bytes_in(self, ranges: Sequence[Bounds]) -> int:
-        """Return about how many stored bytes are in some ascending ranges of full keys."""
-        return sum(run.bytes_in(ranges) for run in self._files.runs_of(ranges)) if ranges else 0
-
-    def scan_of(
-        self,
-        columns: Sequence[Column],
-        newest: Block | None,
-        ranges: Sequence[Bounds] | None = None,
-        within: Sequence[Bounds] | None = None,
-    ) -> Scan:
-        """Return the scan of some columns; entries in ``newest`` hide the table's own.
-
-        ``ranges``: the scan is of these ascending ranges of full keys, whatever its bounds.
-        ``within``: its bounds are within these ranges, of all keys by default.
-        """
-        if ranges is not None:
-            within = ranges
-        runs = self._files.runs_of(self._every_range if within is None else within)
-        sources = [run.source if ranges is None else run.source_of(ranges) for run in runs]
-        disjoint = None
-        if newest is not None:
-            own: Source = partial(_block_source, newest)
-            sources.insert(0, own if ranges is None else joined_ranges(own, ranges))
-        elif not self._may_divide:
-            disjoint = disjoint_groups([run.key_span for run in runs], [run.span for run in runs])
-        return Scan(
-            sources=sources,
-            decode=partial(self._decode, columns=columns),
-            keys_of=self.encoding.primary_keys,
-            most=self._most(newest),
-            resolver=self._resolver_of(keep_visible(self._time), self._time, columns or None),
-            groups=disjoint,
-        )
-
-    def portions(self, groups: Sequence[range]) -> Iterator[Sequence[range]]:
-        """Yield ranges of vnodes as parts: of each all files are open at once in a scan."""
-        return self._files.portions(groups)
-
-    @property
-    def _every_range(self) -> list[Bounds]:
-        return [self.encoding.vnode_bounds(range(self.encoding.vnode_count))]
-
-    def _most(self, newest: Block | None) -> Limits:
-        """Return the most rows that a scan may yield and their stored bytes."""
-        stored = self._stored
-        if newest is None:
-            return stored
-        newest_size = int(newest.key_lengths.sum() + newest.value_lengths.sum())
-        return Limits(stored.rows + len(newest), stored.size + newest_size)
-
-    @cached_property
-    def _stored(self) -> Limits:
-        """The number of the stored entries, and their bytes."""
-        statistics = list(self._statistics())
-        rows = sum(table.rows for table in statistics)
-        return Limits(rows, sum(table.stored_bytes for table in statistics))
-
     def _groups(self, vnodes: Sequence[range] | None) -> Sequence[range]:
         if vnodes is None:
             return [range(self.encoding.vnode_count)]
         check_vnodes(vnodes, self.encoding.vnode_count)
         return vnodes
-
-    def _decode(self, piece: Piece, columns: Sequence[Column]) -> pa.RecordBatch:
-        try:
-            batches = [self.encoding.decode(block, columns) for block in piece.blocks]
-        except (ValueError, IndexError) as error:
-            raise self._lookup.damaged_row_error(error) from error
-        batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
-        return batch if piece.order is None else batch.take(pa.array(piece.order))
-
-
-def _block_source(block: Block, bounds: Bounds, leaves: int, descending: bool) -> Iterator[Block]:
-    inside = block.between(*bounds)
-    return iter([inside] if len(inside) else [])
