@@ -24,13 +24,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import NullType, StringType, StructType
 
 from relstate.connector.failure import unwrap_errors
-from relstate.connector.local_rows import known_rows, table_of
 from relstate.connector.sink.foreach import ForeachBatchWriter
 from relstate.connector.sink.shuffle import adaptively, shuffle_by_key
-from relstate.connector.sink.write_plan import plan_batch
-from relstate.connector.storage_options import storage_options
 from relstate.connector.syntax.tokens import quoted
-from relstate.connector.types import arrow_schema_of
 from relstate.storage import Column as TableColumn
 from relstate.storage import (
     KeyCodec,
@@ -43,6 +39,8 @@ from relstate.storage import (
     no_key_error,
     types,
 )
+
+from .change_batches import BatchWrite, start_stream
 
 _OPERATION = "__relstate_op"
 _ORDER = "__relstate_order"
@@ -106,28 +104,14 @@ class ChangeApplier:
 
     def run(self, source: DataFrame, version: int | None) -> None:
         """Write the changes of a batch as one epoch; ``version`` numbers it among the writer's."""
-        options = {"table": self.target.definition.name, "opColumn": _OPERATION}
-        if self.application is not None:
-            options["txnAppId"] = self.application
-        if version is not None:
-            options["txnVersion"] = str(version)
+        write = BatchWrite(self.target, self.application, version, _OPERATION)
         with unwrap_errors():
-            rows = changed_rows(self.target, self.changelog, source)
-            # Only a task knows of which streaming query a write is part.
-            is_named = version is None or self.application is not None
-            batches = known_rows(rows) if is_named else None
-            if batches is not None:
-                self._write_here(table_of(batches, arrow_schema_of(rows.schema)), rows, options)
-                return
-            writer = self._last_changes(source).write.format("relstate").mode("append")
-            writer.options(**options, **storage_options(self.target.path)).save(self.target.path)
-
-    def _write_here(self, rows: pa.Table, frame: DataFrame, options: Mapping[str, str]) -> None:
-        """Write changes that the driver has, without a job; ``frame``: what has their types."""
-        location = {"path": self.target.path, **storage_options(self.target.path)}
-        writer = plan_batch({**options, **location}, frame.schema, overwrite=False)
-        message = writer.write(iter([last_of_each_key(self.target, rows)]))
-        writer.commit([message])
+            changes = changed_rows(self.target, self.changelog, source)
+            rows = write.driver_rows(changes)
+            if rows is None:
+                write.by_job(self._last_changes(source))
+            else:
+                write.by_driver([last_of_each_key(self.target, rows)], changes.schema)
 
     def start(
         self,
@@ -137,12 +121,7 @@ class ChangeApplier:
         name: str | None,
     ) -> StreamingQuery:
         """Start a query that writes the changes of every micro-batch as one epoch, once."""
-        if checkpoint is None:
-            raise errors.OptionError("a stream of changes needs checkpoint: name an empty folder")
-        writer = source.writeStream.foreachBatch(self._write)
-        writer = writer.option("checkpointLocation", checkpoint).outputMode("append")
-        writer = writer if name is None else writer.queryName(name)
-        return (writer if trigger is None else writer.trigger(**trigger)).start()
+        return start_stream(source, self._write, checkpoint, trigger, name)
 
     def _write(self, batch: DataFrame, batch_id: int) -> None:
         # The rows are in the right partitions: `write` does not shuffle them again.

@@ -22,17 +22,15 @@ from pyspark.sql import types as s
 from pyspark.sql.streaming.query import StreamingQuery
 
 from relstate.connector.failure import unwrap_errors
-from relstate.connector.local_rows import known_rows, table_of
 from relstate.connector.sink.foreach import ForeachBatchWriter
 from relstate.connector.sink.shuffle import adaptively
-from relstate.connector.sink.write_plan import plan_batch
-from relstate.connector.storage_options import storage_options
 from relstate.connector.syntax.tokens import quoted
-from relstate.connector.types import arrow_schema_of, fields_of
+from relstate.connector.types import fields_of
 from relstate.connector.views.views import Views
 from relstate.storage import Store, WriteTarget, errors
 
 from .apply_changes import Expression, as_column, named_by, required
+from .change_batches import BatchWrite, start_stream
 
 _START, _END, _DELETE = "__START_AT", "__END_AT", "__IS_DELETE"
 _RESERVED = (_START, _END, _DELETE, "__FIRST_AT", "__IS_FIRST", "__NEXT_IS_FIRST")
@@ -195,24 +193,14 @@ class HistoryApplier:
 
     def run(self, views: Views, source: DataFrame, version: int | None) -> None:
         """Write the changes of a batch, then refresh the view."""
-        options = {"table": self.target.definition.name, **storage_options(self.target.path)}
-        if self.application is not None:
-            options["txnAppId"] = self.application
-        if version is not None:
-            options["txnVersion"] = str(version)
+        write = BatchWrite(self.target, self.application, version)
         with unwrap_errors():
-            rows = self.history.changes(source)
-            # Only a task knows of which streaming query a write is part.
-            is_named = version is None or self.application is not None
-            batches = known_rows(rows) if is_named else None
-            if batches is None:
-                writer = rows.write.format("relstate").mode("append").options(**options)
-                writer.save(self.target.path)
+            changes = self.history.changes(source)
+            rows = write.driver_rows(changes)
+            if rows is None:
+                write.by_job(changes)
             else:
-                changes = table_of(batches, arrow_schema_of(rows.schema)).combine_chunks()
-                write_options = {**options, "path": self.target.path}
-                plan = plan_batch(write_options, rows.schema, overwrite=False)
-                plan.commit([plan.write(iter(changes.to_batches()))])
+                write.by_driver(rows.combine_chunks().to_batches(), changes.schema)
         views.refresh([self.name])
 
     def start(
@@ -223,12 +211,7 @@ class HistoryApplier:
         name: str | None,
     ) -> StreamingQuery:
         """Start a query that writes every micro-batch once, and then refreshes the view."""
-        if checkpoint is None:
-            raise errors.OptionError("a stream of changes needs checkpoint: name an empty folder")
-        writer = source.writeStream.foreachBatch(self._write)
-        writer = writer.option("checkpointLocation", checkpoint).outputMode("append")
-        writer = writer if name is None else writer.queryName(name)
-        return (writer if trigger is None else writer.trigger(**trigger)).start()
+        return start_stream(source, self._write, checkpoint, trigger, name)
 
     def _write(self, batch: DataFrame, batch_id: int) -> None:
         session = batch.sparkSession
