@@ -30,7 +30,7 @@ WORKERS ?= 2
 ON_SERVER := $(addprefix tests/connector/,test_write.py test_stream.py test_foreach_batch.py \
 	views/test_refresh.py views/test_stream.py)
 # Those that also run over one that loses, delays and doubles requests: commits, feeds, a stream, a view.
-ON_FAULTS := tests/storage/test_writing.py $(addprefix tests/storage/,feed/test_reader.py test_views.py) \
+ON_FAULTS := tests/storage/test_writing.py $(addprefix tests/storage/,feed/test_feed_reader.py test_views.py) \
 	$(addprefix tests/connector/,test_stream.py views/test_stream.py)
 VENV := .venv
 PEERS := .venv-peers

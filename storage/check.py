@@ -26,7 +26,7 @@ from .log.manifest_files import ManifestCache
 from .log.segment_record import SegmentRecord
 from .log.state import StoreState
 from .log.table_definition import TableDefinition
-from .maintenance.layout import is_internal
+from .maintenance.components import is_internal
 from .paths import SEGMENTS, checkpoint_path, entry_path, parse_segment_file, segment_path
 from .problems import problem_of
 from .segment.block import Block

@@ -30,8 +30,8 @@ from .errors import (
     StoreExistsError,
     UnknownOutcomeError,
 )
+from .index.index_maintenance import IndexMaintenance
 from .index.layout import IndexLayouts
-from .index.maintenance import IndexMaintenance
 from .instant import micros_of, seconds_of
 from .log.entry import Entry, Settings
 from .log.log import Log

@@ -15,7 +15,7 @@ from relstate.storage.log.sequenced_segment import SequencedSegment
 from relstate.storage.log.state import StoreState
 from relstate.storage.log.store_creation import create_store
 from relstate.storage.log.transaction import commit
-from relstate.storage.maintenance.layout import output_sequence_number, recent_components
+from relstate.storage.maintenance.components import output_sequence_number, recent_components
 from relstate.storage.maintenance.policy import FEW, automatic
 from relstate.storage.schema.schema import TableSchema
 from relstate.storage.schema.types import BigInt, Field, String

@@ -19,7 +19,7 @@ from relstate.storage.log.manifest_files import ManifestCache
 from relstate.storage.log.sequenced_segment import SequencedSegment
 from relstate.storage.log.state import StoreState
 from relstate.storage.log.table_segments import select
-from relstate.storage.maintenance.layout import recent_components
+from relstate.storage.maintenance.components import recent_components
 from relstate.storage.maintenance.policy import automatic
 from relstate.storage.paths import checkpoint_path
 from relstate.storage.read_plan import ReadPlan

@@ -37,7 +37,7 @@ _RESERVED = (_START, _END, _DELETE, "__FIRST_AT", "__IS_FIRST", "__NEXT_IS_FIRST
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class ChangeHistory:
     """How to read the rows of a source as the history of a table: the arguments of AUTO CDC.
 
     ``columns``: those that are stored, the keys first. ``tracked``: a change of one of these begins
@@ -61,7 +61,7 @@ class History:
         except_column_list: Sequence[Expression] | None,
         tracked_list: Sequence[Expression] | None,
         except_tracked_list: Sequence[Expression] | None,
-    ) -> History:
+    ) -> ChangeHistory:
         """Return the arguments after checking them against the source.
 
         OptionError for lists that exclude each other, or columns that cannot be stored or compared;
@@ -150,12 +150,17 @@ class HistoryApplier:
 
     name: str
     target: WriteTarget
-    history: History
+    history: ChangeHistory
     application: str | None = None
 
     @classmethod
     def create(
-        cls, views: Views, name: str, history: History, source: DataFrame, application: str | None
+        cls,
+        views: Views,
+        name: str,
+        history: ChangeHistory,
+        source: DataFrame,
+        application: str | None,
     ) -> HistoryApplier:
         """Return the applier, after creating the table of changes and the view that are missing.
 

@@ -34,7 +34,7 @@ from relstate.storage import CompactionReport, Predicate, Store, errors, parse_i
 
 from . import dml_run
 from .apply_changes import ChangeApplier, Expression, make_changelog
-from .apply_history import History, HistoryApplier
+from .apply_history import ChangeHistory, HistoryApplier
 from .check_views import ViewReport, check_views
 from .create_as import TableCreator
 from .create_table import CreateTableAs
@@ -401,7 +401,9 @@ class Database:
         tracked = (track_history_column_list, track_history_except_column_list)
         columns = (column_list, except_column_list)
         if str(stored_as_scd_type) == "2":
-            history = History.of(source, keys, sequence_by, apply_as_deletes, *columns, *tracked)
+            history = ChangeHistory.of(
+                source, keys, sequence_by, apply_as_deletes, *columns, *tracked
+            )
             history_applier = HistoryApplier.create(
                 self._views, target, history, source, txn_app_id
             )

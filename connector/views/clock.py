@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 from relstate.connector.types import struct_of
 from relstate.storage import Environment, MomentRange, StoreState, ViewClock, errors, types
 
-from .executor.moments import NextMoments
+from .executor.next_moments import NextMoments
 from .plan.temporal import CLOCK, DAY, ClockBound, ClockStep, TemporalFilter
 
 _QUARTER = DAY // 96

@@ -17,7 +17,7 @@ from relstate.storage import CatalogView, ReadPlan, SegmentRecord, errors, seque
 from relstate.vnode import VnodeMapping
 
 from .executor.changes import Step
-from .executor.moments import NextMoments
+from .executor.next_moments import NextMoments
 from .operators import ExecutorType
 from .plan.temporal import ClockStep, TemporalFilter
 from .scans import SourceRead

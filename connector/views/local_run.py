@@ -21,7 +21,7 @@ from relstate.storage import Environment, arrow, location_of, types
 from .elements import element_bytes, element_count, element_rows, makes_elements
 from .executor.changes import chunk_schema, empty_chunk
 from .executor.executor import SIDE_COLUMN
-from .executor.moments import NextMoments
+from .executor.next_moments import NextMoments
 from .job import JobOutput, ViewJob
 from .join_rows import AnyJoin, candidate_fields, join_keys, match_condition, side_fields
 from .local_expressions import LocalEvaluator

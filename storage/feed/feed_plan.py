@@ -21,7 +21,7 @@ from ..read_plan import ReadPlan
 from ..schema.arrow import arrow_field
 from ..table.header import EXPIRY
 from .columns import INSERT, feed_batch, feed_schema
-from .reader import FeedReader, FeedShape
+from .feed_reader import FeedReader, FeedShape
 from .source import FeedStep
 
 # About so many stored bytes are in memory at once.

@@ -21,7 +21,7 @@ from ..table.encoding import encoding_of
 from .columns import feed_fields, stored_columns
 from .expiries import Expiries
 from .feed_plan import FeedPlan, FeedSnapshot
-from .reader import FeedShape
+from .feed_reader import FeedShape
 from .source import FeedStep, every_step_of, steps_of
 
 DEDUPLICATIONS = ("dropCarryovers", "netChanges")

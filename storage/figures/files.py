@@ -13,7 +13,7 @@ from relstate.vnode import shard_ranges
 
 from ..environment import Environment
 from ..log.state import StoreState
-from ..maintenance.layout import components
+from ..maintenance.components import components
 from ..maintenance.policy import full
 from ..paths import SEGMENTS, parse_segment_file, segment_path
 

@@ -26,7 +26,7 @@ from .entry import (
     check_time,
     malformed_error,
 )
-from .frame import seal, unseal
+from .file_frame import seal, unseal
 from .live_segments import LiveSegments, Manifests
 from .manifest import Manifest, Shard, by_table, columns, segments_from_json
 from .manifest_files import ManifestCache, ManifestFiles, shared_manifests

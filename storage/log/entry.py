@@ -14,7 +14,7 @@ from typing import Any
 from relstate.vnode import MAX_VNODE_COUNT
 
 from ..errors import CorruptionError, FormatVersionError, UsageError
-from .frame import seal, unseal
+from .file_frame import seal, unseal
 from .segment_record import SegmentRecord, check_record, parse_segment_name
 from .table_definition import TableDefinition, check_definition
 from .typecheck import check_types

@@ -26,8 +26,8 @@ from ..errors import FilesystemError, RelstateError
 from ..paths import ARCHIVE, BLOCK, archived_checkpoint_path, block_of, checkpoint_path, entry_path
 from .archive import archive_block
 from .checkpoint import encode_checkpoint, encode_divided
-from .files import Listing, LogFiles
 from .live_segments import SIZE, Manifests, file_names
+from .log_files import Listing, LogFiles
 from .manifest_files import RELIED, ManifestFiles
 from .moment import Moment
 from .state import StoreState

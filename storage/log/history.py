@@ -26,8 +26,8 @@ from ..instant import iso_time
 from ..paths import ARCHIVE, BLOCK, LOG, block_of
 from .archive import check_parent, is_archived, mixed_stores_error, read_archive
 from .entry import Entry
-from .files import LogFiles
 from .live_segments import is_outdated
+from .log_files import LogFiles
 from .state import StoreState, fold
 
 # In units of one entry or one (segment, table) record in it: some 20 MB of memory at most.

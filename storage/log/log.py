@@ -40,11 +40,11 @@ from ..errors import CorruptionError
 from ..paths import LOG, SIGNAL, entry_path
 from .archive import check_chain
 from .entry import Entry
-from .files import LogFiles
 from .folder_watch import FolderWatch
 from .folding import DIVISION, Division, Folding
 from .history import EntryCache, History, shared_cache
 from .live_segments import is_outdated
+from .log_files import LogFiles
 from .manifest_files import ManifestCache, shared_manifests
 from .moment import LONG_AGO, Moment
 from .newest_state import load_newest

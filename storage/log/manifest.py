@@ -22,7 +22,7 @@ from typing import Any, Protocol, TypeAlias
 import xxhash
 
 from ..errors import CorruptionError
-from .frame import seal
+from .file_frame import seal
 from .sequenced_segment import KEY_OF, SegmentKey, SequencedSegment
 from .table_summary import SMALL, TableSummary
 

@@ -28,7 +28,7 @@ from ..errors import CorruptionError
 from ..forklock import ForkLock
 from ..paths import ARCHIVE, manifest_path
 from .entry import malformed_error
-from .frame import unseal
+from .file_frame import unseal
 from .live_segments import Manifests
 from .manifest import Manifest, ManifestContent, ManifestFile, name_of, segments_from_json
 from .moment import ORPHAN_GRACE

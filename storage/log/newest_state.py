@@ -13,8 +13,8 @@ from typing import NamedTuple
 from ..errors import FilesystemError, NotAStoreError
 from ..paths import LOG, checkpoint_path, entry_path
 from .archive import check_chain
-from .files import Listing, LogFiles
 from .history import EntryCache
+from .log_files import Listing, LogFiles
 from .moment import Moment
 from .state import StoreState, fold
 

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import TypeAlias
 
 from .entry import malformed_error
-from .frame import canonical, parse
+from .file_frame import canonical, parse
 from .segment_record import SegmentRecord, TableStatistics, check_record, check_shards
 from .typecheck import check_types
 

@@ -36,7 +36,7 @@ from ..instant import iso_time
 from ..paths import RESERVE, SEGMENTS, segment_path
 from .append import append
 from .entry import MAX_SEGMENTS, Entry, Transaction
-from .frame import canonical
+from .file_frame import canonical
 from .log import Log
 from .moment import ORPHAN_GRACE
 from .proposal import NO_ADDITIONS, Additions, Proposal, Reads

@@ -35,7 +35,7 @@ from ..log.segment_record import SegmentRecord
 from ..log.state import StoreState
 from ..log.transaction import commit
 from ..paths import segment_path
-from .layout import Component, components, recent_components
+from .components import Component, components, recent_components
 from .policy import BUDGET, FEW, Merge, automatic, full
 from .rewrite import Rewrite, forgets_late_rows, has_expired
 

@@ -12,7 +12,7 @@ this budget is never an input; it separates the newer files from the older ones.
 two fifths of it is *large*: it counts as one of the few unmerged files, as long as some remain for
 small ones, because merges of such files would only make every commit of their size wait.
 
-Promises: pure functions; every merge is sound (layout.py), and those of one plan share no file.
+Promises: pure functions; every merge is sound (components.py), and those of one plan share no file.
 Does not know: how files are merged, or when.
 """
 
@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from .layout import LEAST_SMALL, Cell, Component, File, SequenceNumber, is_sound
+from .components import LEAST_SMALL, Cell, Component, File, SequenceNumber, is_sound
 
 BUDGET = 6 << 20
 """Bytes of input that automatic merges read after one commit."""

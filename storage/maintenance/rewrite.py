@@ -38,7 +38,7 @@ from ..table.merge import merge
 from ..table.resolve import keep_all
 from ..table.run import file_source
 from ..table.scan import Bounds
-from .layout import (
+from .components import (
     Cell,
     Component,
     SequenceNumber,

@@ -18,7 +18,7 @@ from relstate.storage import errors, types
 
 from ..plan.node import Names, Node, Order
 from .changes import Changes, Mask, Step
-from .moments import NextMoments
+from .next_moments import NextMoments
 from .rowkeys import Codes, RowKeys
 from .state import State
 

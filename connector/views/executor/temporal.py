@@ -27,7 +27,7 @@ from ..plan.node import Order
 from ..plan.temporal import TemporalFilter
 from .changes import Changes, Mask, chunk_schema, insert_mask, make_chunk, with_schema
 from .executor import Executor, StateTableSpec
-from .moments import NextMoments
+from .next_moments import NextMoments
 from .rowkeys import RowKeys
 from .state import State
 

@@ -32,6 +32,7 @@ from .change import Action, Change
 from .containers import SetShape
 from .ends import Ends
 from .entries import encode_parts
+from .merge_window import row_keys_of
 from .part import Parts
 from .patch import conform_patch
 from .point import Pairs, PointFold
@@ -41,7 +42,6 @@ from .rowfold import RowFold, ShownExpiry
 from .shape import put_parts, put_whole
 from .target import Target, Targets
 from .variantcheck import check_variants, holds_variants
-from .window import row_keys_of
 
 
 class DocumentEncoding(RowEncoding):

@@ -20,9 +20,9 @@ from ...errors import CorruptionError, RelstateError
 from ...segment.block import Block
 from ..header import Headers, path_length
 from ..resolve import Resolver, Window, keep_all
+from .merge_window import Split, row_keys_of, window_in_order, windows_in_no_order
 from .remains import Remains
 from .rowfold import RowFold
-from .window import Split, row_keys_of, window_in_order, windows_in_no_order
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import pytest
 from relstate.storage import Store
 from relstate.storage.clock import CLOCK_TOLERANCE
 from relstate.storage.errors import EpochExpiredError, OptionError
-from relstate.storage.feed import documents
+from relstate.storage.feed import document_history
 from relstate.storage.local_environment import LocalEnvironment
 from support.clock import ManualClock
 from support.commits import UnsyncedDisk
@@ -217,7 +217,7 @@ def test_the_feed_of_documents_leads_from_each_epoch_to_the_next(
 
     Whether or not the entries of many steps are merged on the way.
     """
-    monkeypatch.setattr(documents, "_MOST_BLOCKS", most_blocks)
+    monkeypatch.setattr(document_history, "_MOST_BLOCKS", most_blocks)
     for seed in seeds(3):
         chance, clock = Random(seed), ManualClock()
         with new_store(tmp_path / f"{seed}", clock) as store:

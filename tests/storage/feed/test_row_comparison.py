@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from relstate.storage import Store
-from relstate.storage.feed.history import same_rows
+from relstate.storage.feed.key_history import same_rows
 from relstate.storage.segment.block import Block
 from relstate.storage.table.rowencoding import RowEncoding
 from support.stores import batch_of

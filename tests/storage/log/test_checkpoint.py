@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from relstate.storage.errors import CorruptionError, FormatVersionError
 from relstate.storage.log.checkpoint import decode_checkpoint, encode_checkpoint
 from relstate.storage.log.entry import Entry
-from relstate.storage.log.frame import seal, unseal
+from relstate.storage.log.file_frame import seal, unseal
 from relstate.storage.log.live_segments import LiveSegments
 from relstate.storage.log.state import StoreState, fold
 from support.commits import record

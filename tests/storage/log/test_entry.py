@@ -9,7 +9,7 @@ from hypothesis import given
 
 from relstate.storage.errors import CorruptionError, FormatVersionError
 from relstate.storage.log.entry import Entry, Transaction, decode_entry, encode_entry
-from relstate.storage.log.frame import seal, unseal
+from relstate.storage.log.file_frame import seal, unseal
 from relstate.storage.log.segment_record import SegmentRecord, TableStatistics
 from support.histories import histories
 

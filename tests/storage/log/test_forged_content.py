@@ -17,7 +17,7 @@ import xxhash
 
 from relstate.storage import Store
 from relstate.storage.errors import CorruptionError, RelstateError
-from relstate.storage.log.frame import seal, unseal
+from relstate.storage.log.file_frame import seal, unseal
 from relstate.storage.paths import checkpoint_path, entry_path
 from relstate.storage.segment.registry import registry
 from support.examples import examples

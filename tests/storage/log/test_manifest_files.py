@@ -10,8 +10,8 @@ import pytest
 
 from relstate.storage.check import check
 from relstate.storage.errors import CorruptionError
+from relstate.storage.log.file_frame import seal, unseal
 from relstate.storage.log.folding import Division
-from relstate.storage.log.frame import seal, unseal
 from relstate.storage.log.history import EntryCache
 from relstate.storage.log.live_segments import file_names
 from relstate.storage.log.log import Log

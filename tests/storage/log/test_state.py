@@ -18,7 +18,7 @@ from relstate.storage.errors import (
     TableNotFoundError,
 )
 from relstate.storage.log.entry import Entry, Transaction
-from relstate.storage.log.frame import canonical
+from relstate.storage.log.file_frame import canonical
 from relstate.storage.log.sequenced_segment import SequencedSegment
 from relstate.storage.log.state import StoreState, fold
 from relstate.storage.schema.properties import TableProperties

@@ -20,7 +20,7 @@ from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.log.entry import Entry
 from relstate.storage.log.log import Log
 from relstate.storage.maintenance import compaction, policy
-from relstate.storage.maintenance.layout import components
+from relstate.storage.maintenance.components import components
 from relstate.storage.maintenance.rewrite import Rewrite
 from relstate.storage.paths import SEGMENTS
 from relstate.storage.segment.registry import registry

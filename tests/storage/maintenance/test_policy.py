@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relstate.storage.maintenance.layout import (
+from relstate.storage.maintenance.components import (
     Component,
     File,
     bottom_cells,

@@ -15,7 +15,7 @@ from relstate.storage.log.log import Log
 from relstate.storage.log.manifest_files import ManifestCache
 from relstate.storage.log.segment_record import SegmentRecord, TableStatistics
 from relstate.storage.log.state import StoreState
-from relstate.storage.maintenance.layout import (
+from relstate.storage.maintenance.components import (
     bottom_cells,
     components,
     is_sound,

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from relstate.connector.views.executor.moments import NextMoments
+from relstate.connector.views.executor.next_moments import NextMoments
 from relstate.connector.views.executor.temporal import TemporalFilterExecutor
 from relstate.connector.views.plan.temporal import ClockBound, ClockStep, TemporalFilter
 from relstate.storage import NEVER, MomentRange, types

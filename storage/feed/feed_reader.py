@@ -37,8 +37,8 @@ from .columns import (
     feed_schema,
     stored_columns,
 )
-from .documents import document_history
-from .history import ABSENT, Changes, ExpiryTimes, History, RowComparison, same_rows
+from .document_history import document_history
+from .key_history import ABSENT, Changes, ExpiryTimes, KeyHistory, RowComparison, same_rows
 from .source import NOTHING, EntrySource, FeedStep, joined, keys_in, newest, resolved
 
 _BATCH = Limits(rows=65_536, size=8 << 20)
@@ -139,7 +139,7 @@ class FeedReader:
 
     # Entries
 
-    def _history(self, bounds: Bounds) -> History:
+    def _history(self, bounds: Bounds) -> KeyHistory:
         written = [self._source.read(step.segments, bounds) for step in self._steps]
         if not self._shape.follows_expiry:
             return self._history_of(written, bounds)
@@ -150,7 +150,7 @@ class FeedReader:
         times = ExpiryTimes(time, self._times)
         return self._history_of(written, bounds).with_expiries(times, encoding.encode_delete())
 
-    def _history_of(self, written: Sequence[Sequence[Block]], bounds: Bounds) -> History:
+    def _history_of(self, written: Sequence[Sequence[Block]], bounds: Bounds) -> KeyHistory:
         """Return the history of the rows that were written or removed, expired or not."""
         before = self._rows_before(written, bounds)
         encoding = self._encoding
@@ -175,7 +175,7 @@ class FeedReader:
                 current = newest([own, current])
             since_removal.append(own)
             history.append((number, newest([own, deletes]) if len(deletes) else own))
-        return History.of(before, history)
+        return KeyHistory.of(before, history)
 
     def _table_over(self, segments: Sequence[SequencedSegment]) -> StorageTable:
         return replace(self._before, segments=segments).open(self._environment)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from relstate.storage import Store
 from relstate.storage.log.state import StoreState, fold
-from relstate.storage.maintenance.layout import (
+from relstate.storage.maintenance.components import (
     Cell,
     File,
     SequenceNumber,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relstate.storage.errors import CorruptionError
-from relstate.storage.log.frame import canonical, seal, unseal
+from relstate.storage.log.file_frame import canonical, seal, unseal
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from relstate.storage import Kind
-from relstate.storage.feed.history import ABSENT, Changes, History
+from relstate.storage.feed.key_history import ABSENT, Changes, KeyHistory
 from relstate.storage.segment.block import Block
 from relstate.storage.table.header import encode_headers
 
@@ -47,7 +47,7 @@ def shown(changes: Changes) -> list[tuple[str, str | None, str | None, int, int]
 
 def test_neighbours_of_a_key_are_compared() -> None:
     """In the order of the steps; the row before all of them comes first."""
-    history = History.of(
+    history = KeyHistory.of(
         block_of(("a", "1"), ("b", "1"), ("c", None)),
         [
             (0, block_of(("b", "2"), ("d", "1"))),
@@ -67,7 +67,7 @@ def test_neighbours_of_a_key_are_compared() -> None:
 
 def test_what_comes_back_is_no_net_change() -> None:
     """A row that changed and changed back, came and went, or went and came back."""
-    history = History.of(
+    history = KeyHistory.of(
         block_of(("a", "1"), ("c", "1")),
         [
             (0, block_of(("a", "2"), ("b", "1"), ("c", None))),
@@ -82,10 +82,10 @@ def test_what_comes_back_is_no_net_change() -> None:
 def test_nothing_has_no_changes() -> None:
     """There are no entries, or only entries from before the steps."""
     for history in (
-        History.of(block_of(), []),
-        History.of(block_of(), [(0, block_of())]),
-        History.of(block_of(("a", "1")), [(0, block_of())]),
+        KeyHistory.of(block_of(), []),
+        KeyHistory.of(block_of(), [(0, block_of())]),
+        KeyHistory.of(block_of(("a", "1")), [(0, block_of())]),
     ):
         assert shown(history.changes(same)) == []
         assert shown(history.net_changes(same)) == []
-    assert pa.types.is_large_binary(History.of(block_of(), []).entries.key_bytes().type)
+    assert pa.types.is_large_binary(KeyHistory.of(block_of(), []).entries.key_bytes().type)

@@ -22,7 +22,7 @@ from ..segment.key import Kind
 from ..table.encoding import Encoding
 from ..table.header import Headers
 from ..table.resolve import keep_all
-from .history import History
+from .key_history import KeyHistory
 from .source import NOTHING, FeedStep, joined, keys_in, newest
 
 # Each block is searched for the rows of each step.
@@ -35,7 +35,7 @@ def document_history(
     time: int,
     steps: Sequence[FeedStep],
     written: Sequence[Sequence[Block]],
-) -> History:
+) -> KeyHistory:
     """Return the history of some rows.
 
     ``before``: all of their entries from before the steps, the newest block first, each in key
@@ -63,7 +63,7 @@ def document_history(
             current = newest([rows, current])
         if len(rows) or len(removed):
             history.append((number, newest([rows, removed])))
-    return History.of(rows_before, history)
+    return KeyHistory.of(rows_before, history)
 
 
 def _merged(encoding: Encoding, blocks: Iterable[Block]) -> Block:

@@ -61,7 +61,7 @@ class ExpiryTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class KeyHistory:
     """Entries in key order, those of one key in the order of the steps.
 
     ``steps``: the step of every entry, -1 for an entry from before all of them. ``keys``: a number
@@ -73,7 +73,7 @@ class History:
     keys: Positions
 
     @classmethod
-    def of(cls, before: Block, steps: Sequence[tuple[int, Block]]) -> History:
+    def of(cls, before: Block, steps: Sequence[tuple[int, Block]]) -> KeyHistory:
         """Return the history of the entries before and those of some steps, ascending.
 
         No block holds a key twice.
@@ -90,7 +90,7 @@ class History:
             np.cumsum(np.append(np.zeros(min(len(order), 1), np.int64), ~follows)),
         )
 
-    def with_expiries(self, times: ExpiryTimes, delete: bytes) -> History:
+    def with_expiries(self, times: ExpiryTimes, delete: bytes) -> KeyHistory:
         """Return the history in which each row ends with the first step at or after its expiry.
 
         A row that had expired when it was written, or before all steps, is a delete. ``delete``:
@@ -115,7 +115,7 @@ class History:
         steps = np.append(self.steps[unexpired], deleted_at)
         keys = np.append(self.keys[unexpired], self.keys[deleted])
         order = np.lexsort((steps, keys))
-        return History(entries.take(order), steps[order], keys[order])
+        return KeyHistory(entries.take(order), steps[order], keys[order])
 
     def changes(self, same: RowComparison) -> Changes:
         """Return what every step changed, in key order, of one key in the order of the steps."""
