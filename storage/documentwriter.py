@@ -28,9 +28,9 @@ class DocumentWriter:
     A context manager: the changes are committed at the end of the block, or forgotten if it ends
     with an error. A row is named by its primary key: a value, or a tuple of several. A path is the
     name of a column, or a tuple of it and the steps below: names of fields and keys of maps. Of
-    two changes of one part the later counts. A row that there is not comes to be, and goes with
-    the last of its columns. ``ttl``: after how many seconds what is written expires, None for what
-    the table says.
+    two changes of one part the later counts. A missing row is created; a row is removed with the
+    last of its columns. ``ttl``: after how many seconds what is written expires, None for what the
+    table says.
 
     Methods raise SchemaMismatchError for a path that the columns' types do not have, or a value of
     another type, ValueRangeError for a value or a TTL that does not fit, NullKeyError,

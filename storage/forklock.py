@@ -1,4 +1,4 @@
-"""A lock that a forked process finds open, whoever held it when the process was forked.
+"""A lock that is open in a forked process, whichever thread held it at the time of the fork.
 
 Does not know: what it guards, which must be whole at every moment: the thread that changed it is
 not there in the child.

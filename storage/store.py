@@ -69,7 +69,7 @@ class Store(Catalog):
     ) -> Store:
         """Make an empty store at ``path`` and open it.
 
-        ``vnode_count``: 1 to 32768, fixed for ever. ``shards``: ranges of vnodes, 16 by default.
+        ``vnode_count``: 1 to 32768, never changed. ``shards``: ranges of vnodes, 16 by default.
         ``retention``: seconds for which older epochs stay readable. ``exist_ok``: open a store
         that is there already, whatever its settings. ``storage_options``: of the object store that
         the path is in, such as ``{"region": "eu-central-1"}``. OptionError, StoreExistsError,
@@ -282,8 +282,8 @@ class Store(Catalog):
 
         ``patches`` has the key and some other columns, and means what a JSON merge patch does: a
         column that it does not have stays, NULL removes, structs and maps are merged, all else
-        is replaced. Of a struct it may have some fields only. A row that there is not comes to be,
-        and goes with the last of its columns.
+        is replaced. Of a struct it may have some fields only. A missing row is created; a row is
+        removed with the last of its columns.
         ``ttls``: seconds after which what is written expires (int64), NULL for the table's own.
         OptionError for a table of rows, SchemaMismatchError, NullKeyError or ValueRangeError if a
         patch does not fit the table; the errors of `transaction.commit`.

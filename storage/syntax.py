@@ -130,7 +130,7 @@ class _Parser(SparkParser):
         return join
 
     def _parse_join_parts(self) -> Any:
-        """Parse what stands before JOIN: in Spark, ASOF stands after the side and the kind."""
+        """Parse the words before JOIN: in Spark, ASOF comes after the side and the kind."""
         method, side, kind = super()._parse_join_parts()
         if method is None and self._match(TokenType.ASOF):
             method = self._prev

@@ -1,4 +1,4 @@
-"""What a server was told: how durable replies are, who may connect, how much is held."""
+"""The settings of a server: how durable replies are, who may connect, how much is held."""
 
 from __future__ import annotations
 

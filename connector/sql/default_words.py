@@ -44,7 +44,7 @@ def with_values(query: str, value_at: Callable[[int], str]) -> str:
     words = _words(query)
     if not words:
         return query
-    # A name of its own tells each word from the others, and from columns, in the tree.
+    # A name of its own distinguishes each word from the others, and from columns, in the tree.
     marks = {f"{_MARK}{word.start}": word for word in words}
     tree = _parsed(query, _replaced(query, {word: mark for mark, word in marks.items()}))
     places = {mark: place for row in _rows(tree) for mark, place in _places(row, marks)}

@@ -61,7 +61,7 @@ def shared_value(index: int) -> str:
 def update_query(statement: Update, definition: TableDefinition) -> str:
     """Return the query of an UPDATE. SchemaMismatchError for a column that is not there.
 
-    A generated column that is not assigned has no value: it is computed anew.
+    A generated column that is not assigned has no value: it is computed again.
     """
     expressions = assigned_expressions(definition, statement.assignments)
     alias = quoted(statement.alias)

@@ -1,6 +1,6 @@
 """The names of columns and inputs in the text of a frame.
 
-Spark's plan tells columns apart by numbers. In the text, every column that a SELECT returns has a
+Spark's plan distinguishes columns by numbers. In the text, every column that a SELECT returns has a
 name of its own, and every input an alias of its own: so no name hides another, in subqueries too.
 """
 

@@ -108,13 +108,12 @@ def _check_same(jvm: Jvm, frame: ClassicDataFrame, text: FrameText) -> None:
         written = spark.sql(text.template, **frames)
     except Exception as error:
         raise refusal(
-            f"Spark does not read the text that stands for it, {text.query}: "
-            f"{describe_error(error)}"
+            f"Spark does not read the text made of it, {text.query}: {describe_error(error)}"
         ) from None
     plans = jvm.at_one_time(_comparable(jvm, _analyzed(frame)), _analyzed(written))
     optimized = [_optimized(_frame_of(spark, without_renames(jvm, plan))) for plan in plans]
     if frame.columns != written.columns or not _are_same(*optimized):
-        raise refusal(f"the text that stands for it, {text.query}, means something else")
+        raise refusal(f"the text made of it, {text.query}, means something else")
 
 
 def _frame_of(spark: SparkSession, plan: Plan) -> ClassicDataFrame:

@@ -108,7 +108,7 @@ class _Result:
     """The rows that a lookup made of values; ``is_local``: the driver did it.
 
     ``values``: the distinct ones, if the driver did it and they are not too many for a condition.
-    ``local``: the rows, if ``rows`` only stands for them.
+    ``local``: the rows themselves, if ``rows`` is only a placeholder.
     """
 
     rows: DataFrame

@@ -1,9 +1,9 @@
 """Calls of aggregate functions as measures of partial rows, and what Spark computes of these.
 
-Promises: the text that stands for a call has the call's type and, for whole numbers and decimals,
+Promises: the text that replaces a call has the call's type and, for whole numbers and decimals,
 its value bit for bit; Spark's own functions add up, so that a sum that overflows is Spark's error.
 The moments of variances are merged in Spark by the formula of its own partial aggregation.
-Does not know: where in a query a call stands.
+Does not know: where in a query a call is.
 """
 
 from __future__ import annotations
@@ -93,12 +93,12 @@ class PartialCalls:
     )
 
     def add_group(self, value: Value) -> str:
-        """Group by a value too; return what stands for it, for a column its name."""
+        """Group by a value too; return the expression that replaces it, for a column its name."""
         if value not in self.group:
             self.group.append(value)
         if isinstance(value, ColumnValue):
             return value.name
-        # Spark names an expression by its text, a column of its own accord, and tells these apart.
+        # Spark names an expression by its text, a column by itself, and distinguishes the two.
         name = f"coalesce({group_name(self.group.index(value))})"
         return self._guarded(name, value, None)
 
@@ -109,7 +109,7 @@ class PartialCalls:
         return PartialAggregate.of(self.schema, self.group, measures, conditions)
 
     def text_of(self, call: Tree, value: Value | None, where: Predicate | None) -> str | None:
-        """Return what stands for a call over a value, None for ``*``; None if it is not known.
+        """Return the expression for a call over a value, None for ``*``; None if it is not known.
 
         ``where``: the rows that it is over; None for all.
         """
@@ -170,7 +170,7 @@ class PartialCalls:
         """Return the quotient in the steps in which Spark computes it.
 
         Spark rounds it twice, first to 38 digits. Here it is first rounded to fewer digits, but
-        enough of them that no quotient of such sums lies so near to the middle of two results.
+        enough of them that no quotient of such sums is so near to the middle of two results.
         """
         digits = len(str(self.rows))
         precision, scale = data_type.precision, data_type.scale
@@ -204,7 +204,7 @@ class PartialCalls:
     def _measure(
         self, function: AggregateFunction, value: Value | None, where: Predicate | None
     ) -> str:
-        """Return what stands for a measure in a call; where its value fails, so does that."""
+        """Return the expression for a measure in a call; it fails where the value fails."""
         name = self._name(function, value, where)
         return name if value is None else self._guarded(name, value, where)
 

@@ -11,8 +11,8 @@ and everything else of its text stays. That is possible wherever
   some that are known not to aggregate;
 - no other part of the query sees a column that has the text of a call as its name.
 
-What the SELECT groups by may be computed, too: where it stands outside of calls, the field of the
-partial rows that has it stands for it.
+The SELECT may group by expressions, too: outside of calls, such an expression is replaced by the
+field of the partial rows that has its value.
 
 Spark groups the partial rows again, by whatever the SELECT says: so ROLLUP, expressions and
 DISTINCT calls keep their meaning, whose values all belong to the groups of the partial rows.

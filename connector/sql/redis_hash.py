@@ -3,9 +3,9 @@
     CREATE MATERIALIZED VIEW users (id STRING, name STRING, age INT)
         USING REDIS HASH 'user:*' [DATABASE 3]
 
-The first column has what the star stands for in the key, the others have the fields of their names.
-A field that is not there, or is not of the column's type, is NULL: a client that writes such a one
-must not stop the refresh.
+The first column has the part of the key that the star matches, the others the fields of their
+names. A field that is not there, or is not of the column's type, is NULL: a client that writes such
+a one must not stop the refresh.
 
 Does not know: the store, Spark, or whether there is such a table.
 """
@@ -79,7 +79,7 @@ def _item(value: str, name: str, kind: str) -> str:
 
 
 def _matched(prefix: bytes, suffix: bytes) -> str:
-    """Return what a star between two parts of a key stands for."""
+    """Return the expression for what a star between two parts of a key matches."""
     if not suffix:
         return f"substring(key, {len(prefix) + 1})"
     return f"substring(key, {len(prefix) + 1}, octet_length(key) - {len(prefix) + len(suffix)})"

@@ -29,7 +29,7 @@ _TEXTS = (TokenType.STRING, TokenType.IDENTIFIER)
 
 
 def time_text(function: str, time: str) -> str:
-    """Return what stands for a function; ``time``: an expression of a TIMESTAMP."""
+    """Return the expression for a function; ``time``: an expression of a TIMESTAMP."""
     data_type = CLOCK_FUNCTIONS[function]
     return time if data_type is None else f"CAST({time} AS {data_type})"
 

@@ -174,13 +174,13 @@ def with_fields(tree: Tree, names: Mapping[str, str]) -> Tree:
 
 
 def field_of(node: Tree, names: Mapping[str, str]) -> Tree | None:
-    """Return the field that stands for a part of an expression; None if none does."""
+    """Return the field that replaces a part of an expression; None if there is none."""
     name = None if isinstance(node, NO_VALUES) else names.get(comparable_text(node))
     return None if name is None else column(name)
 
 
 NO_VALUES = exp.Identifier, exp.Literal, exp.Ordered, exp.Var, exp.DataType, exp.Alias
-"""Parts of expressions that no field stands for: names, and what has the text of its content."""
+"""Parts of expressions that no field replaces: names, and what has the text of its content."""
 
 
 def comparable_text(tree: Tree) -> str:

@@ -18,7 +18,7 @@ _logger = logging.getLogger(__name__)
 
 @runtime_checkable
 class ViewStreamListener(Protocol):
-    """Is told what a stream of views sees and does, as Spark's StreamingQueryListener is.
+    """Receives what a stream of views reads and does, as Spark's StreamingQueryListener does.
 
     A subclass defines the methods that it needs. They are called in the thread of the stream, one
     at a time, and delay it while they run. An error in one of them is logged; it does not end the

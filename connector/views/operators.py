@@ -73,7 +73,7 @@ def executors_of(node: Node) -> list[ExecutorType]:
 
 
 class PlanError(ValueError):
-    """A JSON value is not a plan, and why. Becomes the error of whoever reads it."""
+    """Why a JSON value is not a plan; its reader raises an error that users see instead."""
 
 
 def plan_from_json(value: Any) -> Materialize:

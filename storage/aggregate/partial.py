@@ -1,7 +1,7 @@
 """A partial aggregate: what is added up of the rows of a table, by which columns.
 
 A partial row has the values of the group and one value per measure. There may be several
-of one group: whoever reads them adds them up again.
+of one group: their reader adds them up again.
 
 Promises: it is a value without code, as JSON too; what comes as JSON is checked against the table.
 Does not know: SQL.

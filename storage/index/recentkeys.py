@@ -59,7 +59,7 @@ class RecentKeys:
     ) -> None:
         """Cover what was merged of covered files up to a state, the last one that is asked for.
 
-        ``entries`` returns those of a range of epochs up to a state: see `Log.entries`.
+        ``entries`` returns those of a range of epochs up to a state: see `History.entries`.
         """
         if self._covered and 0 < state.epoch - self._epoch <= _MOST_EPOCHS:
             # A commit needs no earlier entries: it must not fail because one cannot be read.
@@ -129,7 +129,7 @@ class RecentKeys:
 class RecentKeysOfTables:
     """The recent keys of the tables that a process writes. Safe between threads.
 
-    What one thread has taken another makes anew.
+    While one thread has taken those of a table, another builds its own.
     """
 
     def __init__(self, most: int = 16) -> None:

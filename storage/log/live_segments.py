@@ -28,7 +28,7 @@ _MOST_IN_MEMORY = 4 * SIZE
 # A state relies on the files of a checkpoint for so many blocks of epochs; vacuum keeps those of as
 # many checkpoints before the one that it needs, and one more.
 KEPT_BLOCKS = 2
-# The segments of a table are read and sorted anew after each commit if there are more of them.
+# The segments of a table are read and sorted again after each commit if there are more of them.
 _MOST_CARRIED = 1 << 18
 # Manifests that are read at once.
 _AT_ONCE = 32
@@ -276,7 +276,7 @@ def file_names(manifests: Manifests) -> Set[str]:
 
 
 def is_outdated(segments: LiveSegments, epoch: int) -> bool:
-    """Return whether to read the state of an epoch anew instead of folding it onto segments.
+    """Return whether to load the state of an epoch again instead of folding it onto segments.
 
     Those that are not in memory are in files that a checkpoint names which may be removed soon: see
     `KEPT_BLOCKS`.

@@ -1,7 +1,7 @@
 """A moment by both clocks of a machine, to tell whether it is less than some seconds ago.
 
-The monotonic clock stands still while the machine is suspended; the wall clock may be set. So a
-moment is recent only if both say so.
+The monotonic clock stops while the machine is suspended; the wall clock may be set. So a moment is
+recent only if both say so.
 
 Promises: a moment that was longer ago than the limit counts as recent only if the machine was
 suspended and its wall clock was set back, too.

@@ -194,7 +194,7 @@ def _removable(log: Log, state: StoreState, expiring: set[str], oldest: int, fen
 
 def _first_kept_checkpoint(log: Log, epoch: int) -> int:
     """Return the epoch of the last checkpoint at or before an epoch; 0 if there is none."""
-    return max((known for known in log.files.checkpoint_epochs() if known <= epoch), default=0)
+    return max((number for number in log.files.checkpoint_epochs() if number <= epoch), default=0)
 
 
 def _unnamed(log: Log, manifests: Sequence[str], start: int) -> list[str]:

@@ -12,7 +12,7 @@ making. A forked child has its parent's descriptions: it takes its leases on one
 closes the others.
 
 A lease may end in a garbage collection, whatever the thread is doing: it is put on a queue then,
-which whoever has the mutex empties after leaving it.
+which the holder of the mutex empties after releasing it.
 
 Promises: no process removes a file while a lease of it exists in any process; a process that is
 killed holds nothing; a forked child neither drops a lease of its parent nor keeps one from ending.
@@ -40,10 +40,10 @@ from ..errors import FilesystemError, StorageFullError
 _FLOCK = struct.Struct("@hhqqi0q")
 _BUSY = (errno.EAGAIN, errno.EACCES)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-# Offsets of a file are 63 bits: the last tells the two bytes of a name apart.
+# Offsets of a file are 63 bits: the last distinguishes the two bytes of a name.
 _NAME_BITS = 61
 # Who removes a file has its byte for microseconds; one that was stopped meanwhile must not make
-# every reader wait for ever.
+# every reader wait without end.
 _PATIENCE, _FIRST_PAUSE, _LONGEST_PAUSE = 60.0, 0.0005, 0.05
 
 

@@ -309,7 +309,7 @@ def _right_order(node: AsofJoin) -> tuple[Order, ...]:
 def _state_order(node: AsofJoin, side: int) -> tuple[Order, ...]:
     """Return the key of a state, in which rows are read from a place on, or up to it.
 
-    What is compared lies at the start of what is read. So the right state has the order of matches,
+    What is compared is at the start of what is read. So the right state has the order of matches,
     and the left one the opposite; the reverse if equal values do not match, which are then left out
     at the end of what is read.
     """
