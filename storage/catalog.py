@@ -47,13 +47,13 @@ class Catalog(DefinitionChanges):
 
     @property
     def view_catalog(self) -> ViewCatalog:
-        """The changes of views: for the planner of views, which users reach by SQL."""
+        """The changes of views, for the planner of views; users change views in SQL."""
         return self._view_catalog
 
     # Tables
 
     def tables(self) -> tuple[str, ...]:
-        """Return the names of the tables, sorted; those of views are not among them."""
+        """Return the names of the tables without views, sorted."""
         return self._epochs.state.table_names()
 
     def table(self, name: str) -> Table:
@@ -87,23 +87,23 @@ class Catalog(DefinitionChanges):
         """Create a table and return it.
 
         ``columns``: Spark DDL (``"id BIGINT, amount DECIMAL(12,2)"``) or an Arrow schema.
-        ``primary_key``: names, each with an order where wanted (``"amount desc"``); without it,
-        every row that is written is a new row, equal rows included.
-        ``distribution_key``: those of its columns that are hashed to the vnode, by default all.
-        ``user_properties``: keys and values that mean nothing to relstate, and as ``comment`` the
+        ``primary_key``: column names, optionally with an order (``"amount desc"``); without it,
+        every written row is a new row, even if it equals another one.
+        ``distribution_key``: the columns of the key that are hashed to the vnode, by default all.
+        ``user_properties``: your own keys and values, which relstate ignores; ``comment`` is the
         comment of the table.
-        ``merge``, ``version_column`` (a name, or several that are compared in order), ``ttl``
+        ``merge``, ``version_column`` (one name, or several, compared in order), ``ttl``
         (seconds), ``append_only``, ``tombstone_retention`` (seconds), ``encoding``, ``packed`` and
         ``sets`` (names of columns): see `TableProperties`.
-        ``constraints``: CHECK constraints by their names: see `add_constraint`.
-        ``defaults``: DEFAULT values by the names of their columns: see `set_default`.
-        ``generated``: expressions by the names of the columns that are computed by them in every
-        row, SQL over other columns; times without a zone are in UTC. A row that is written without
-        the column gets its value, one with another value is refused (CheckViolationError).
+        ``constraints``: CHECK constraints by name: see `add_constraint`.
+        ``defaults``: DEFAULT values by column: see `set_default`.
+        ``generated``: expressions of generated columns by column, in SQL over other columns; times
+        without a zone are in UTC. If a written row lacks the column, its value is computed; a row
+        with another value is refused (CheckViolationError).
         ``nullable_key``: key columns that are not declared NOT NULL may be NULL; NULL is one value
         of the key. Otherwise key columns are NOT NULL.
-        ``or_replace``: an empty table takes the place of the one of this name, with its rows and
-        indexes, which older epochs still have.
+        ``or_replace``: an empty table replaces the one with this name, its rows and its indexes;
+        older epochs still have them.
         TableNameError, SchemaError, UnsupportedTypeError, TableExistsError; with ``or_replace``
         InternalTableError for a view, DependentViewsError if a view reads the table.
         """
@@ -173,7 +173,7 @@ class Catalog(DefinitionChanges):
         raise contested_error(table.name)
 
     def rename_table(self, name: str, new: str) -> int:
-        """Give a table another name and return the epoch. Older epochs have its old name.
+        """Rename a table and return the epoch. Older epochs have its old name.
 
         TableNotFoundError, InternalTableError for a view, TableExistsError, TableNameError;
         DependentViewsError if a view reads it: ALTER TABLE … RENAME TO changes their queries too.
@@ -194,7 +194,7 @@ class Catalog(DefinitionChanges):
         drop(self._epochs, "drop table", ids_of_table, if_exists=if_exists, cascade=cascade)
 
     def truncate(self, name: str) -> int:
-        """Remove all rows of a table as one epoch and return it; later upserts come after it."""
+        """Remove all rows of a table as one epoch and return it."""
         table_id = user_table(self._epochs.state, name, "truncated").table_id
         return propose(self._epochs, "truncate", based_tables=(table_id,)).epoch
 
@@ -216,13 +216,13 @@ class Catalog(DefinitionChanges):
     ) -> int:
         """Create a secondary index of a table, fill it, and return the epoch.
 
-        From this epoch on every commit that changes rows of the table changes the index too.
-        ``columns``: names, each with an order where wanted (``"amount desc"``). ``include``: other
-        columns whose values the index holds, so that reads of these need not look at the table.
-        ``unique``: no two rows have equal values in ``columns``, unless one is NULL.
+        From this epoch on, every commit that changes rows of the table also updates the index.
+        ``columns``: names, optionally with an order (``"amount desc"``). ``include``: other columns
+        that the index stores, so that reads of these do not read the table.
+        ``unique``: no two rows may have equal values in ``columns``, unless one is NULL.
         TableNotFoundError, InternalTableError for a view, TableNameError, SchemaError,
-        IndexExistsError; UniqueViolationError for rows with equal values; ConflictError if others
-        write the table all the time.
+        IndexExistsError; UniqueViolationError for rows with equal values; ConflictError if other
+        processes write the table all the time.
         """
         for _ in range(ATTEMPTS):
             state = self._epochs.state
@@ -278,11 +278,11 @@ class Catalog(DefinitionChanges):
         return self._epochs.state.view_names()
 
     def view(self, name: str) -> CatalogView:
-        """Return what the catalog knows of a view. ViewNotFoundError."""
+        """Return the definition and progress of a view. ViewNotFoundError."""
         return self._epochs.state.view(name)
 
     def internal_tables(self, view: str) -> tuple[str, ...]:
-        """Return the names of a view's state tables, in its plan's order. ViewNotFoundError."""
+        """Return the names of a view's state tables, in plan order. ViewNotFoundError."""
         state = self._epochs.state
         return tuple(map(state.name_of, state.view(view).definition.internal))
 

@@ -1,7 +1,7 @@
 """The changes of a table's definition: its columns, constraints and properties.
 
-Promises: every change is one epoch, all or nothing; what others alter meanwhile stays. What a view
-reads stays as the view was planned on it.
+Promises: every change is one epoch, all or nothing; concurrent changes by others are kept. Columns
+that a view reads are not changed.
 Does not know: rows, or how a definition becomes the next one (alteration.py).
 """
 
@@ -35,7 +35,7 @@ class DefinitionChanges:
         self._epochs = epochs
 
     def add_columns(self, table: str, columns: str | pa.Schema) -> int:
-        """Add columns after a table's own, NULL in its rows, and return the epoch.
+        """Add columns after the existing ones, NULL in existing rows, and return the epoch.
 
         ``columns``: Spark DDL or an Arrow schema. SchemaError, UnsupportedTypeError.
         """
@@ -43,7 +43,7 @@ class DefinitionChanges:
         return self._alter_table(table, "add columns", alter)
 
     def drop_columns(self, table: str, *names: str) -> int:
-        """Drop columns, none of the key, and return the epoch. Older epochs still have them.
+        """Drop columns outside of the key and return the epoch. Older epochs still have them.
 
         DependentViewsError if a view reads one.
         """
@@ -67,7 +67,7 @@ class DefinitionChanges:
         return self._alter_table(table, "widen column", alter)
 
     def allow_null(self, table: str, name: str) -> int:
-        """Let a column that is NOT NULL be NULL and return the epoch.
+        """Make a NOT NULL column nullable and return the epoch.
 
         SchemaError for a column of the primary key; DependentViewsError if a view reads it.
         """
@@ -75,12 +75,12 @@ class DefinitionChanges:
         return self._alter_table(table, "allow null", alter)
 
     def add_constraint(self, table: str, name: str, expression: str) -> int:
-        """Add a CHECK constraint and return the epoch: no row may make ``expression`` false.
+        """Add a CHECK constraint and return the epoch: ``expression`` may not be false for a row.
 
         The expression is SQL over the columns, as for `Table.scan`; times without a zone are in
-        UTC. Where it is unknown, because of a NULL, the row is allowed. Every writer obeys, also
-        one that began before. CheckViolationError if a row of the table is in the way, SchemaError,
-        UnsupportedExpressionError.
+        UTC. If it is unknown because of a NULL, the row is allowed. It holds for all writers, also
+        those that began before. CheckViolationError if a row of the table violates it,
+        SchemaError, UnsupportedExpressionError.
         """
         alter = partial(alteration.with_constraint, name=name, expression=expression)
         return self._alter_table(table, "add constraint", alter)
@@ -91,12 +91,12 @@ class DefinitionChanges:
         return self._alter_table(table, "drop constraint", alter)
 
     def set_default(self, table: str, column: str, expression: str | None) -> int:
-        """Set the value of a column in rows that are written without it, and return the epoch.
+        """Set the default of a column, for rows that are written without it, and return the epoch.
 
-        ``expression``: SQL, of constants, or a function of the clock such as current_timestamp(),
-        which is the time of each write; times without a zone are in UTC. None: NULL, as without
-        a default. Rows that are stored stay as they are. SchemaError for a column of the primary
-        key, a generated one, a table that merges partially, or another type;
+        ``expression``: SQL of constants, or a function such as current_timestamp(), which is the
+        time of each write; times without a zone are in UTC. None removes the default. Stored rows
+        do not change. SchemaError for a column of the primary key, a generated column, a table
+        with merge 'partial', or another type;
         UnsupportedExpressionError for other functions.
         """
         alter = partial(alteration.with_default, name=column, expression=expression)
@@ -111,7 +111,7 @@ class DefinitionChanges:
         return self._describe_table(table, "comment column", describe)
 
     def set_user_properties(self, table: str, changes: Mapping[str, str | None]) -> int:
-        """Set properties that mean nothing to relstate, of a table or view; return the epoch.
+        """Set your own properties of a table or view, which relstate ignores; return the epoch.
 
         None removes one. The property ``comment`` is the comment of the table.
         """
@@ -119,20 +119,19 @@ class DefinitionChanges:
         return self._describe_table(table, "set properties", describe)
 
     def set_ttl(self, table: str, ttl: int | None) -> int:
-        """Set after how many seconds rows written from now on expire (None: never).
+        """Set the time to live in seconds of rows that are written from now on (None: never).
 
-        Return the epoch. Rows written before keep the expiry they were written with.
+        Return the epoch. Rows that were written before keep their expiry.
         DependentViewsError if a view reads the table.
         """
         return self._alter_table(table, "set ttl", partial(alteration.with_ttl, ttl=ttl))
 
     def set_encoding(self, table: str, encoding: EncodingName) -> int:
-        """Set whether parts of a table's rows may be written alone; return the epoch.
+        """Set whether parts of rows may be written separately; return the epoch.
 
-        ``encoding``: ``document`` or ``row``. Nothing is rewritten: rows and parts that were
-        written before are read as they are. SchemaError for a table that cannot be a document
-        table: one with an index, a merge behaviour or a column that is NOT NULL;
-        DependentViewsError if a view follows the expiry of its rows.
+        ``encoding``: ``document`` or ``row``. No rows or parts are rewritten. SchemaError for a
+        table that cannot be a document table: one with an index, a merge behaviour or a column that
+        is NOT NULL; DependentViewsError if a view tracks the expiry of its rows.
         """
         alter = partial(alteration.with_encoding, encoding=encoding)
         return self._alter_table(table, "set encoding", alter)

@@ -3,8 +3,8 @@
 Its tables are created and altered by the calls of its catalog; those of Spark's driver and tasks
 are in jobs, those of the planner of views in view_catalog.
 
-Promises: opening a store costs the same however many epochs it has; every change is one epoch, all
-or nothing; one process can open several stores, and one store several times.
+Promises: the cost of opening a store does not depend on its number of epochs; every change is one
+epoch, all or nothing; one process can open several stores, and one store several times.
 Does not know: Spark.
 """
 
@@ -47,7 +47,7 @@ DEFAULT_RETENTION = 24 * 3600
 
 
 class Store(Catalog):
-    """An open store. Safe between threads; each process opens its own."""
+    """An open store, which threads may share; each process opens its own."""
 
     def __init__(self, epochs: Epochs) -> None:
         """Wrap an opened log; use `create` or `open`."""
@@ -67,13 +67,12 @@ class Store(Catalog):
         storage_options: Mapping[str, str] | None = None,
         environment: Environment | None = None,
     ) -> Store:
-        """Make an empty store at ``path`` and open it.
+        """Create an empty store at ``path`` and open it.
 
         ``vnode_count``: 1 to 32768, never changed. ``shards``: ranges of vnodes, 16 by default.
-        ``retention``: seconds for which older epochs stay readable. ``exist_ok``: open a store
-        that is there already, whatever its settings. ``storage_options``: of the object store that
-        the path is in, such as ``{"region": "eu-central-1"}``. OptionError, StoreExistsError,
-        NotAStoreError.
+        ``retention``: seconds for which older epochs can be read. ``exist_ok``: open an existing
+        store, with any settings. ``storage_options``: those of the object store of the path, such
+        as ``{"region": "eu-central-1"}``. OptionError, StoreExistsError, NotAStoreError.
         """
         epochs = Epochs.create(
             environment or environment_of(path, storage_options),
@@ -93,20 +92,20 @@ class Store(Catalog):
         max_staleness: int = 0,
         environment: Environment | None = None,
     ) -> Store:
-        """Open the store at ``path``; ``storage_options`` as of `create`.
+        """Open the store at ``path``; ``storage_options`` as in `create`.
 
-        ``max_staleness``: seconds for which reads may leave out what others have committed. With 0
-        each read looks for a newer epoch, which is a request where the store is in a bucket. What
-        this object commits, it reads at once; no commit relies on what may be stale.
+        ``max_staleness``: seconds for which reads may miss commits of others. With 0, each read
+        checks for a newer epoch, which is one request in an object store. The commits of this
+        object are visible to it at once; commits never use stale state.
         StoreNotFoundError, NotAStoreError, CorruptionError, OptionError.
         """
         environment = environment or environment_of(path, storage_options)
         return cls(Epochs.open(environment, max_staleness))
 
     def close(self) -> None:
-        """Close the store's files; what is read or committed later raises ClosedError.
+        """Close the store's files; later reads and commits raise ClosedError.
 
-        A state table or a scan that has begun still reads what it has open.
+        A state table or scan that has begun can still read its open files.
         """
         self._readers.clear()
         self._epochs.close()
@@ -137,12 +136,12 @@ class Store(Catalog):
 
     @property
     def settings(self) -> Settings:
-        """What was fixed when the store was created."""
+        """The settings that were fixed when the store was created."""
         return self._epochs.settings
 
     @property
     def state(self) -> StoreState:
-        """The store at its latest epoch, looked up now."""
+        """The state of the store at its latest epoch, looked up now."""
         return self._epochs.state
 
     @property
@@ -152,7 +151,7 @@ class Store(Catalog):
 
     @property
     def jobs(self) -> Jobs:
-        """The plans and commits of work that other processes share, as Spark's tasks do."""
+        """The plans and commits of distributed work, such as that of Spark's tasks."""
         return self._jobs
 
     def one_look(self, *, again: bool = False) -> AbstractContextManager[None]:
@@ -175,9 +174,9 @@ class Store(Catalog):
         return self._epochs.state_at(epoch)
 
     def epoch_at(self, time: datetime) -> int:
-        """Return the newest epoch committed at or before a time, which has a time zone.
+        """Return the newest epoch committed at or before a time with a time zone.
 
-        EpochNotFoundError if the store is younger, EpochExpiredError if the epoch is not kept,
+        EpochNotFoundError if the store is younger, EpochExpiredError if it was vacuumed,
         OptionError for a time without a zone.
         """
         return self._epochs.epoch_at(time)
@@ -198,14 +197,15 @@ class Store(Catalog):
         update_images: bool = True,
         columns: Sequence[str] | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield what the commits of some epochs, both ends included, changed in a table's rows.
+        """Yield the changed rows of a table in a range of epochs, both ends included.
 
-        Batches have the table's columns, under its schema at the last epoch, by default the latest,
-        and ``_change_type``, ``_commit_version`` and ``_commit_timestamp`` as Delta Lake names
-        them. ``deduplication``: ``dropCarryovers``, what every commit changed, or ``netChanges``,
-        what all of them together did. ``update_images``: an update is an ``update_preimage`` and
-        an ``update_postimage``, else a ``delete`` and an ``insert``. The changes of a row come in
-        the order of the epochs. Errors as of `Jobs.feed_plan`.
+        Batches have the columns of the table, with its schema at the last epoch (by default the
+        latest), and ``_change_type``, ``_commit_version`` and ``_commit_timestamp``, as in Delta
+        Lake. ``deduplication``: ``dropCarryovers`` for the changes of every commit, or
+        ``netChanges`` for the difference between the start and the end. ``update_images``: an
+        update is an ``update_preimage`` and an ``update_postimage``, otherwise a ``delete`` and an
+        ``insert``. The changes of a row are in the order of the epochs. Errors as of
+        `Jobs.feed_plan`.
         """
         plan = self.jobs.feed_plan(
             name,
@@ -220,10 +220,9 @@ class Store(Catalog):
     def state_table(
         self, name: str, *, strict: bool = False, vnodes: Sequence[range] | None = None
     ) -> StateTable:
-        """Return a table as a streaming executor uses it: see `StateTable`.
+        """Return a state table, which sees its own uncommitted changes: see `StateTable`.
 
-        UsageError for a table whose rows are merged or expire, because it holds its rows as they
-        are put, and for one without a primary key.
+        UsageError for a table whose rows merge or expire, and for one without a primary key.
         """
         return open_state_table(self._epochs, name, vnodes, strict)
 
@@ -237,10 +236,10 @@ class Store(Catalog):
         columns: Sequence[str] | None = None,
         time: datetime | None = None,
     ) -> ReadPlan:
-        """Return what other processes need to read a table at an epoch, by default the latest.
+        """Return a plan for other processes to read a table at an epoch, by default the latest.
 
-        Rows that had expired by ``time`` are left out: by default now for the latest epoch, and the
-        time of its commit for a named epoch, so that its rows never change.
+        Rows that had expired by ``time`` are left out: the default is now for the latest epoch, and
+        the time of its commit for a named epoch, so its rows never change.
         TableNotFoundError, SchemaError for an unknown column, the errors of `at`, OptionError for
         a time without a zone.
         """
@@ -256,21 +255,21 @@ class Store(Catalog):
     ) -> int:
         """Upsert rows as one epoch and return it; with ``overwrite`` they replace all rows.
 
-        ``rows``: whatever hands over Arrow data (pyarrow, pandas, polars, DuckDB), an iterator of
-        RecordBatches, or a list or iterator of dicts. Of two rows of one key the later wins, or
-        what the table's merge behaviour makes of them. In a table without a primary key all of
-        them are new rows.
-        ``ttls``: seconds after which each row expires (int64), NULL for the table's own. The errors
-        of `TableWriter.write` and `transaction.commit`.
+        ``rows``: an object that exports Arrow data (pyarrow, pandas, polars, DuckDB), an iterator
+        of RecordBatches, or a list or iterator of dicts. Of two rows with one key the later wins,
+        or they are merged by the table's merge behaviour. In a table without a primary key every
+        row is new.
+        ``ttls``: the time to live of each row in seconds (int64), NULL for that of the table. The
+        errors of `TableWriter.write` and `transaction.commit`.
         """
         return write_rows(self._epochs, table, rows, overwrite=overwrite, ttls=ttls)
 
     def restore(self, table: str, epoch: int) -> int:
-        """Replace the rows of a table by those that it had at an epoch, as one epoch; return it.
+        """Replace the rows of a table with those that it had at an epoch, as one epoch; return it.
 
-        Columns that came later are NULL. Rows that expire live as long again as those that are
-        written now. EpochNotFoundError, EpochExpiredError, TableNotFoundError if there was no such
-        table, SchemaError if it had a column that was dropped since; the errors of `write`.
+        Columns that were added later are NULL. The time to live of rows starts again.
+        EpochNotFoundError, EpochExpiredError, TableNotFoundError if there was no such table,
+        SchemaError if it had a column that was dropped since; the errors of `write`.
         """
         then = self.at(epoch)
         columns = restored_columns(user_table(self.state, table, "restored"), then.state)
@@ -280,18 +279,19 @@ class Store(Catalog):
     def patch(self, table: str, patches: Rows, *, ttls: pa.Array | None = None) -> int:
         """Change parts of rows of a document table as one epoch, without reading; return the epoch.
 
-        ``patches`` has the key and some other columns, and means what a JSON merge patch does: a
-        column that it does not have stays, NULL removes, structs and maps are merged, all else
-        is replaced. Of a struct it may have some fields only. A missing row is created; a row is
-        removed with the last of its columns.
-        ``ttls``: seconds after which what is written expires (int64), NULL for the table's own.
+        ``patches`` has the key and some other columns, and is applied like a JSON merge patch:
+        missing columns keep their values, NULL removes, structs and maps are merged, all other
+        values are replaced. It may have some fields of a struct. A missing row is created, and
+        disappears with the last of its columns.
+        ``ttls``: the time to live of the written parts in seconds (int64), NULL for that of the
+        table.
         OptionError for a table of rows, SchemaMismatchError, NullKeyError or ValueRangeError if a
         patch does not fit the table; the errors of `transaction.commit`.
         """
         return patch_rows(self._epochs, table, patches, ttls=ttls)
 
     def document_writer(self, table: str) -> DocumentWriter:
-        """Return what changes parts of single rows of a document table, as one epoch.
+        """Return a writer that changes parts of single rows of a document table, as one epoch.
 
         OptionError for a table of rows, TableNotFoundError, InternalTableError.
         """
@@ -300,7 +300,7 @@ class Store(Catalog):
     def delete(self, table: str, keys: Rows) -> int:
         """Delete the rows with some primary keys as one epoch and return it.
 
-        ``keys`` has the key's columns, and the version column where the delete has a version.
+        ``keys`` has the columns of the key, and the version column if the delete has a version.
         UsageError for a table without a primary key.
         """
         return write_rows(self._epochs, table, keys, kind=Kind.DELETE)
@@ -310,10 +310,11 @@ class Store(Catalog):
     def compact(
         self, table: str | None = None, progress: Callable[[int, int], None] | None = None
     ) -> CompactionReport:
-        """Merge the files of a table, or of all, to one per shard; commit only if that changes any.
+        """Merge the files of a table, or of all tables, to one per shard.
 
-        Tables that share files with it are merged too. ``progress`` takes the number of parts done,
-        and of all. TableNotFoundError, ConflictError if others never stop compacting.
+        It commits nothing if there is nothing to merge. Tables that share files with it are merged
+        too. ``progress`` is called with the number of finished parts and of all parts.
+        TableNotFoundError, ConflictError if others keep compacting.
         """
         state = self.state
         tables = state.tables if table is None else [state.table(table).definition.table_id]
@@ -348,13 +349,14 @@ class Store(Catalog):
         *,
         expect_epoch: int | None = None,
     ) -> Report:
-        """Verify everything and return what is wrong: see `check.check`.
+        """Verify the whole store and return a report of the problems: see `check.check`.
 
         Raises ClosedError, OptionError for an ``expect_epoch`` that is not a number, and
         FilesystemError if the store is on a server that does not answer.
 
-        ``progress`` takes the segments done, and how many there are. ``expect_epoch``: an epoch
-        that was committed; that its entry is missing from the end of the log nothing else shows.
+        ``progress`` is called with the number of checked segments and of all segments.
+        ``expect_epoch``: an epoch that was committed, to detect that the newest log entries are
+        missing.
         """
         self._epochs.check_open()
         expect_epoch = None if expect_epoch is None else epoch_number(expect_epoch)
