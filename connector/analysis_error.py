@@ -19,7 +19,8 @@ from pyspark.errors import AnalysisException
 
 from relstate.connector.failure import without_context_log
 
-_TABLE_NOT_FOUND = ("TABLE_OR_VIEW_NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE")
+TABLE_NOT_FOUND = ("TABLE_OR_VIEW_NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE")
+"""Spark's conditions for a table that it does not know."""
 # What they call the name.
 _NAMES = ("relationName", "identifier")
 _NAME_PART = re.compile(r"`(?:[^`]|``)*`|[^.`]+")
@@ -30,17 +31,19 @@ _TEMPORARY = re.compile(r"`?_pyspark_[0-9a-f]+`?")
 _APPENDIX = re.compile(
     r"; line \d+ pos \d+;?\n.*|;\n.*|\n\n?== SQL.*|\n\n?JVM stacktrace.*", re.DOTALL
 )
+_PLACE = re.compile(r"; line (\d+) pos (\d+)$")
 _CONDITION = re.compile(r"\[[A-Z_.]+\] ")
 
 
 @contextmanager
 def in_names_of_query(
-    columns: Mapping[str, Sequence[str]], tables: Sequence[str]
+    columns: Mapping[str, Sequence[str]], tables: Sequence[str], beginning: str = ""
 ) -> Iterator[None]:
     """Raise what Spark finds wrong with a query without the names that relstate gave it.
 
-    ``columns``: of each table of the query; ``tables``: all of the store that a user made. Spark's
-    plan, text and stack are left out.
+    ``columns``: of each table of the query; ``tables``: all of the store that a user made;
+    ``beginning``: the text of the query that Spark has as it was written. Spark's plan, text and
+    stack are left out, and places after that beginning.
     """
     try:
         with without_context_log():
@@ -51,9 +54,19 @@ def in_names_of_query(
         sentence = _sentence(condition, parameters, columns, tables)
         if sentence is None:
             sentence = _TEMPORARY.sub("a table", _APPENDIX.sub("", str(error)))
+            place = _PLACE.search(sentence)
+            if place is not None and not _is_within(place, beginning):
+                sentence = sentence[: place.start()]
             sentence = _CONDITION.sub("", sentence, count=1)
         # Its text begins with the condition.
         raise AnalysisException(sentence, condition or None, parameters) from None
+
+
+def _is_within(place: re.Match[str], text: str) -> bool:
+    """Return whether a line and a column of it, which count from 1 and 0, are in a text."""
+    line, column = int(place[1]), int(place[2])
+    lines = text.split("\n")
+    return line < len(lines) or (line == len(lines) and column < len(lines[-1]))
 
 
 def _sentence(
@@ -63,7 +76,7 @@ def _sentence(
     tables: Sequence[str],
 ) -> str | None:
     """Return what an unknown name is and what names there are; None if it is another error."""
-    if condition in _TABLE_NOT_FOUND:
+    if condition in TABLE_NOT_FOUND:
         name = next((parameters[key] for key in _NAMES if key in parameters), "of this name")
         plain = _plain_name(name, tables)
         if plain is not None:

@@ -30,6 +30,7 @@ from typing import Any, TypeAlias
 
 from relstate.storage import DEDUPLICATIONS, errors, location_of, parse_instant
 
+from .delta_options import DELTA_OPTIONS
 from .duration import positive_seconds
 from .option_values import (
     LATEST,
@@ -316,6 +317,8 @@ def _unknown_option_problem(key: str, parsers: Mapping[str, Parse], operation: s
     for name in _ALL_NAMES:
         if name.lower() == lowered:
             return f"option {name!r} has no meaning for {operation}"
+    if lowered in DELTA_OPTIONS:
+        return f"option {key!r} of Delta Lake is not offered: {DELTA_OPTIONS[lowered]}"
     public = [name for name in parsers if name not in _INTERNAL]
     by_lower_case = {name.lower(): name for name in public}
     similar_names = [

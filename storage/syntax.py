@@ -309,7 +309,11 @@ class Dialect(Spark):
             raise TokenError(f"U+{ord(surrogate[0]):X} is half of a character, a surrogate")
         tokens: list[Token] = []
         is_raw = False
-        for token in super().tokenize(sql, dialect):
+        try:
+            read_tokens = super().tokenize(sql, dialect)
+        except TokenError as error:
+            raise TokenError(_unclosed(sql) or str(error)) from None
+        for token in read_tokens:
             source = sql[token.start : token.end + 1]
             if token.token_type is TokenType.STRING and "\\" in source:
                 token.text = _unescaped(source[1:-1])
@@ -333,6 +337,25 @@ class Dialect(Spark):
             elif token.token_type is TokenType.STRING and _SURROGATE.search(token.text):
                 token.text = _without_surrogates(token.text)
         return tokens
+
+
+_CLOSED = re.compile(
+    r"""[rR]'[^']*'|[rR]"[^"]*"|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`"""
+    r"""|--[^\n]*|/\*.*?\*/|(?P<open>['"`]|/\*)|.""",
+    re.DOTALL,
+)
+
+
+def _unclosed(sql: str) -> str | None:
+    """Return which quote or comment has no end, and where it begins; None if all have one."""
+    for match in _CLOSED.finditer(sql):
+        if match["open"]:
+            before = sql[: match.start()].split("\n")
+            return (
+                f"what begins with {match['open']} at line {len(before)}, column "
+                f"{len(before[-1]) + 1}, has no end"
+            )
+    return None
 
 
 def _unescaped(body: str) -> str:

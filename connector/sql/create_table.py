@@ -26,6 +26,7 @@ from sqlglot import Token, TokenType
 from relstate.connector.syntax.tokens import TokenReader, excerpt
 from relstate.storage import errors
 
+from . import refusals
 from .ddl import default_position, read_descriptions, read_new_name
 from .generated_clause import read_generated
 
@@ -231,6 +232,7 @@ def _read_columns(reader: TokenReader) -> _Columns:
             columns.checks.append(check)
             continue
         _check_constraint(reader, item)
+        refusals.check_column(item, reader.source(item))
         item, own_checks = _without_checks(reader.text, item)
         columns.checks.extend(own_checks)
         if item and item[0].token_type is TokenType.PRIMARY_KEY:
@@ -337,8 +339,10 @@ def _read_key(text: str, tokens: Sequence[Token]) -> _Key:
 def _without_key(item: Sequence[Token]) -> Sequence[Token]:
     """Return the tokens of ``a BIGINT PRIMARY KEY``, which must end so, without these words."""
     if item[-1].token_type is not TokenType.PRIMARY_KEY:
+        definition = " ".join(token.text for token in item)
         raise errors.UnsupportedStatementError(
-            "write PRIMARY KEY at the end of a column's definition, or PRIMARY KEY (column, …) as "
-            "a separate item"
+            f"{excerpt(definition)}: write PRIMARY KEY at the end of a column's definition, or PRIMARY KEY "
+            "(column, …) as a separate item; NOT NULL, DEFAULT, CHECK and COMMENT come before it; "
+            "leave out RELY and NOT ENFORCED"
         )
     return item[:-1]

@@ -26,7 +26,7 @@ from typing import TypeAlias
 
 from sqlglot import Token
 
-from relstate.connector.syntax.tokens import TokenReader, quoted
+from relstate.connector.syntax.tokens import TokenReader, excerpt, quoted
 from relstate.storage import errors
 
 from . import refusals
@@ -218,6 +218,11 @@ def read_update(reader: TokenReader) -> Update | Merge:
 def read_delete(reader: TokenReader) -> Delete | DeleteParts:
     """Read what follows DELETE."""
     items = [] if reader.next_is("FROM") else reader.separated("FROM")
+    if reader.token is None:
+        raise errors.UnsupportedStatementError(
+            f"DELETE {excerpt(reader.source(items[0]))}: write DELETE FROM table, before it the "
+            "parts of rows that go, if not whole rows"
+        )
     reader.expect("FROM")
     table = reader.name("the table's name")
     alias = _alias(reader, table, "WHERE", "USING")

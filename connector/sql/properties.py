@@ -28,6 +28,17 @@ from relstate.connector.duration import positive_seconds, whole_seconds
 from relstate.connector.syntax.tokens import quoted
 from relstate.storage import CatalogView, TableDefinition, errors
 
+_RETENTION = (
+    "a store has one retention for all its tables: relstate.create(path, retention=seconds), or "
+    "VACUUM RETAIN n HOURS"
+)
+_DELTA = {
+    "delta.appendonly": "write 'append_only' = 'true' when the table is created",
+    "delta.logretentionduration": _RETENTION,
+    "delta.deletedfileretentionduration": _RETENTION,
+}
+"""Properties of Delta Lake on which the rows of a table depend; others do no harm."""
+
 COMMENT = "comment"
 NULLABLE_KEY = "nullable_key"
 PARALLELISM = "parallelism"
@@ -36,7 +47,14 @@ PARALLELISM = "parallelism"
 def split_properties(
     properties: Mapping[str, str | None],
 ) -> tuple[dict[str, str | None], dict[str, str | None]]:
-    """Return (the properties that mean something to relstate, comment and the user's own)."""
+    """Return (the properties that mean something to relstate, comment and the user's own).
+
+    OptionError for one that promises in Delta Lake what would not be kept here.
+    """
+    for key in properties:
+        advice = _DELTA.get(key.lower())
+        if advice is not None:
+            raise errors.OptionError(f"the property {key!r} of Delta Lake is not offered: {advice}")
     users = {key: text for key, text in properties.items() if key == COMMENT or "." in key}
     return {key: text for key, text in properties.items() if key not in users}, users
 

@@ -16,11 +16,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.types import StructType
 
-from relstate.connector.analysis_error import in_names_of_query
+from relstate.connector.analysis_error import TABLE_NOT_FOUND, in_names_of_query
 from relstate.connector.failure import unwrap_errors
 from relstate.connector.options import (
     EXPIRY_PATHS,
@@ -140,7 +140,9 @@ class QueryReader:
         Tasks add up rows only if the query then has the columns that Spark gives it as written.
         """
         plain = _without_aggregates(planned)
-        with in_names_of_query(_columns_of(planned), self._state.user_names()):
+        starts = [relation.reference.start for relation in planned.relations]
+        beginning = planned.query.text[: min(starts, default=None)]
+        with in_names_of_query(_columns_of(planned), self._state.user_names(), beginning):
             rows = self._spark_frame(plain, given or {})
             if plain is planned:
                 return planned, rows
@@ -185,7 +187,20 @@ class QueryReader:
         references = [reference for reference, _ in rows]
         edits = [edit for r in planned.relations if r.aggregate for edit in r.aggregate.edits]
         edits += [call.edit for call in planned.calls]
-        return self._spark.sql(planned.query.replaced(references, list(frames), edits), **frames)
+        text = planned.query.replaced(references, list(frames), edits)
+        try:
+            return self._spark.sql(text, **frames)
+        except ParseException:
+            self._check_syntax(planned.query.text)
+            raise
+
+    def _check_syntax(self, text: str) -> None:
+        """Raise what Spark finds wrong with a query as it was written, but for its tables."""
+        try:
+            self._spark.sql(text)
+        except AnalysisException as error:
+            if error.getCondition() not in TABLE_NOT_FOUND:
+                raise
 
     def _relation(self, relation: Relation) -> DataFrame:
         if relation.limit is not None:

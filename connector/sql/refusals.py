@@ -325,11 +325,27 @@ COLUMNS = RefusedForms(
         "AFTER": _ORDER,
     },
 )
+_CHANGED = (["CHANGES", "FROM", "VERSION"], ["CHANGES", "FROM", "TIMESTAMP"])
+_NUMBERED = (
+    "a table without a primary key has unique ascending ids in its hidden column _row_id; for a "
+    "key write uuid()"
+)
+_COLUMN_WORDS = {
+    "UNIQUE": "create the table without it, then CREATE UNIQUE INDEX name ON t (column)",
+    "REFERENCES": "references are not checked: a query finds rows without a parent",
+    "AUTO_INCREMENT": _NUMBERED,
+    "AUTOINCREMENT": _NUMBERED,
+    "MASK": _MASKS,
+}
 
 
 def check_query(tokens: Sequence[Token]) -> None:
     """UnsupportedStatementError for a FROM that is followed by several INSERT INTO."""
     words = [token.text.upper() for token in tokens]
+    if any(words[start : start + 3] in _CHANGED for start in range(len(words))):
+        raise errors.UnsupportedStatementError(
+            "CHANGES FROM: write FROM table_changes('t', first_epoch, last_epoch)"
+        )
     if words[0] == "FROM" and ("INSERT", "INTO") in pairwise(words):
         raise errors.UnsupportedStatementError(
             "FROM … INSERT INTO: a statement changes one table; write an INSERT INTO … SELECT for "
@@ -342,6 +358,19 @@ def check_described(name: str) -> None:
     advice = _DESCRIBED.get(name.upper())
     if advice is not None:
         raise errors.UnsupportedStatementError(f"DESCRIBE {name.upper()}: {advice}")
+
+
+def check_column(column: Sequence[Token], text: str) -> None:
+    """UnsupportedStatementError for a word in the definition of a column that is not offered."""
+    depth = 0
+    for token in column[2:]:
+        depth += (token.text in "<(") - (token.text in ">)")
+        is_name = token.token_type in (TokenType.IDENTIFIER, TokenType.STRING)
+        advice = None if is_name or depth else _COLUMN_WORDS.get(token.text.upper())
+        if advice is not None:
+            raise errors.UnsupportedStatementError(
+                f"{excerpt(text)}: {token.text.upper()} is not offered: {advice}"
+            )
 
 
 def check_added(column: Sequence[Token], text: str) -> None:

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from relstate.connector.delta_options import DELTA_OPTIONS
 from relstate.connector.options import (
+    _ALL_NAMES,
     ReadOptions,
     WriteOptions,
     read_options,
@@ -113,11 +115,29 @@ def test_an_unknown_option_is_refused_with_the_nearest_names() -> None:
         read_options({**PLACE, "tabel": "x"})
 
 
-@pytest.mark.parametrize("name", ["pushFilters", "maxFilesPerTrigger", "ignoreDeletes"])
-def test_an_option_of_other_systems_is_unknown(name: str) -> None:
+def test_an_option_of_other_systems_is_unknown() -> None:
     """The error has similar names, or all names."""
-    with pytest.raises(OptionError, match=f"unknown option '{name}'"):
+    with pytest.raises(OptionError, match="unknown option 'pushFilters'"):
+        read_options({**PLACE, "pushFilters": "x"})
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("ignorechanges", "option readChangeFeed"),
+        ("maxFilesPerTrigger", "write maxEpochsPerTrigger"),
+        ("readChangeData", "write readChangeFeed"),
+    ],
+)
+def test_an_option_of_delta_is_answered_with_what_to_do(name: str, advice: str) -> None:
+    """A user of Delta Lake is not left with a list of names."""
+    with pytest.raises(OptionError, match=f"'{name}' of Delta Lake is not offered: .*{advice}"):
         read_options({**PLACE, name: "x"})
+
+
+def test_no_option_of_delta_that_is_refused_is_offered() -> None:
+    """The advice is never given for an option that has a meaning here."""
+    assert not {name.lower() for name in _ALL_NAMES} & DELTA_OPTIONS.keys()
 
 
 @pytest.mark.parametrize("name", ["opColumn", "clustered", "txnAppId", "txnVersion"])

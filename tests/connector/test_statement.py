@@ -250,6 +250,12 @@ def test_what_is_not_understood_is_refused_with_the_place(text: str, reason: str
             "FROM s INSERT INTO t SELECT * INSERT INTO u SELECT 1",
             "^FROM … INSERT INTO: ",
         ),
+        ("SELECT * FROM t CHANGES FROM VERSION 1", "^CHANGES FROM: write FROM table_changes"),
+        ("DELETE t WHERE a = 1", "^DELETE 't WHERE a = 1': write DELETE FROM table"),
+        ("CREATE TABLE t (a INT, b INT UNIQUE)", "^'b INT UNIQUE': UNIQUE is .* UNIQUE INDEX"),
+        ("CREATE TABLE t (a INT REFERENCES u (b))", "REFERENCES is not offered: references"),
+        ("CREATE TABLE t (a INT AUTO_INCREMENT)", "AUTO_INCREMENT is not offered: .* _row_id"),
+        ("CREATE TABLE t (a INT PRIMARY KEY RELY)", "a INT PRIMARY KEY RELY': .* leave RELY"),
         ("INSERT IGNORE INTO t VALUES (1)", "^INSERT IGNORE: .* WHEN NOT MATCHED"),
         ("INSERT INTO t PARTITION (a = 1) SELECT 1", "^INSERT INTO t PARTITION: leave it out"),
         ("INSERT INTO t REPLACE USING (id) SELECT 1", "^INSERT INTO t REPLACE USING: .* keys"),
@@ -333,6 +339,14 @@ def test_a_table_may_be_called_as_what_is_described_elsewhere() -> None:
     """DESCRIBE of a single word names a table, and DESCRIBE TABLE also one with a column."""
     assert parse_statement("DESCRIBE database") == DescribeTable("database")
     assert parse_statement("DESCRIBE TABLE schema id") == DescribeColumn("schema", "id")
+
+
+def test_columns_may_be_called_as_what_is_not_offered() -> None:
+    """UNIQUE, MASK and CHANGES are refused only where they are words of SQL."""
+    columns = "references_ INT, `mask` INT COMMENT 'UNIQUE', s STRUCT<unique: INT>"
+    expected = CreateTable("t", columns, None, None, False)
+    assert parse_statement(f"CREATE TABLE t ({columns})") == expected
+    assert parse_statement("SELECT 1 AS changes FROM t") == Query("SELECT 1 AS changes FROM t")
 
 
 def test_columns_may_be_called_as_positions() -> None:

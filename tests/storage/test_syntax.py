@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from sqlglot import exp
+from sqlglot.errors import TokenError
 
 from relstate.storage.errors import UnsupportedExpressionError
-from relstate.storage.syntax import parse_condition, text_of
+from relstate.storage.syntax import parse_condition, text_of, tokenize
 
 
 @pytest.mark.parametrize(
@@ -111,3 +112,21 @@ def test_nesting_without_end_is_refused() -> None:
     with pytest.raises(UnsupportedExpressionError, match="nested too deeply"):
         parse_condition("(" * 5000 + "a" + ")" * 5000)
     parse_condition(" OR ".join(f"a = {number}" for number in range(5000)))
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("a = 'x", "' at line 1, column 5,"),
+        ("a = 'it''s", "' at line 1, column 9,"),
+        ("a = 'x' AND b =\n \"c", '" at line 2, column 2,'),
+        (r"a = '\'", "' at line 1, column 5,"),
+        ("`a = 1", "` at line 1, column 1,"),
+        ("a = 1 /* 'x'", "/\\* at line 1, column 7,"),
+        ("a = '/*' -- 'x\n AND b = 'c", "' at line 2, column 10,"),
+    ],
+)
+def test_a_quote_without_end_is_named(text: str, place: str) -> None:
+    """The error says which quote or comment is open, and where it begins."""
+    with pytest.raises(TokenError, match=f"^what begins with {place} has no end$"):
+        tokenize(text)
