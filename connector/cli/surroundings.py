@@ -19,6 +19,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from tempfile import TemporaryFile
 
+from relstate.connector.files.row_file import unwritable_error
+
 _NOT_RUN = 126  # as a shell says
 
 
@@ -84,9 +86,12 @@ class Surroundings:
 
 
 def write_file(path: str, text: str) -> None:
-    """Write a file outside any store. OSError."""
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
+    """Write a file outside any store. FilesystemError."""
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise unwritable_error(path, error) from error
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Opening files of rows, which are outside of any store: the one door to them.
 
 Promises: a file that is written appears whole, or not at all. Errors are UsageError for a missing
-file, else OSError, with the path.
+file, FilesystemError for one that cannot be written, else OSError, with the path.
 Does not know: what is in them.
 """
 
@@ -73,26 +73,48 @@ def open_input(path: str) -> Iterator[InputFile]:
 def open_output(path: str) -> Iterator[Any]:
     """Open a file to be written, or standard output for ``-``; it is there after the block.
 
-    If the block ends with an error, no file is left and one that was there stays. OSError.
+    If the block ends with an error, no file is left and one that was there stays. FilesystemError
+    if it cannot be written.
     """
     if path == STANDARD:
         yield pa.PythonFile(sys.stdout.buffer, "w")
         sys.stdout.buffer.flush()
         return
-    unfinished = f"{path}.unfinished"
+    # A pipe or a device is written itself, of a link what it leads to.
+    is_special = os.path.exists(path) and not os.path.isfile(path)
+    target = path if is_special else os.path.realpath(path)
+    unfinished = path if is_special else f"{target}.unfinished"
     try:
-        with pa.OSFile(unfinished, "w") as raw:
+        with open(unfinished, "wb") as raw:
             compression = compression_of(path)
             if compression is None:
                 yield raw
             else:
                 with pa.CompressedOutputStream(raw, compression) as stream:
                     yield stream
-        os.replace(unfinished, path)
+        if not is_special:
+            os.replace(unfinished, target)
+    except OSError as error:
+        _remove(unfinished, target)
+        raise unwritable_error(path, error) from error
     except BaseException:
-        with suppress(FileNotFoundError):
-            os.remove(unfinished)
+        _remove(unfinished, target)
         raise
+
+
+def _remove(unfinished: str, target: str) -> None:
+    """Remove what was written of a file; not a pipe or a device, which is its own target."""
+    if unfinished != target:
+        with suppress(OSError):
+            os.remove(unfinished)
+
+
+def unwritable_error(path: str, error: OSError) -> errors.FilesystemError:
+    """Return the error for a file outside of any store that cannot be written."""
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    return errors.FilesystemError(
+        f"{path}: cannot write this file: {reason}; choose another place, or make its folder"
+    )
 
 
 def parquet_file(stream: Any) -> pq.ParquetFile:

@@ -341,8 +341,8 @@ def _without_key(item: Sequence[Token]) -> Sequence[Token]:
     if item[-1].token_type is not TokenType.PRIMARY_KEY:
         definition = " ".join(token.text for token in item)
         raise errors.UnsupportedStatementError(
-            f"{excerpt(definition)}: write PRIMARY KEY at the end of a column's definition, or PRIMARY KEY "
-            "(column, …) as a separate item; NOT NULL, DEFAULT, CHECK and COMMENT come before it; "
-            "leave out RELY and NOT ENFORCED"
+            f"{excerpt(definition)}: write PRIMARY KEY at the end of a column's definition, or "
+            "PRIMARY KEY (column, …) as a separate item; NOT NULL, DEFAULT, CHECK and COMMENT come "
+            "before it; leave out RELY and NOT ENFORCED"
         )
     return item[:-1]

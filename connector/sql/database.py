@@ -54,6 +54,7 @@ from .query_reader import QueryReader
 from .result import Result
 from .show import ShowStatement
 from .show_run import show
+from .source_frame import check_frame
 from .statement import Explain, ExplainChange, Query, parse_statement
 from .view_ddl import CreateView, ViewStatement
 from .view_run import ViewRunner
@@ -391,6 +392,7 @@ class Database:
         every micro-batch once; ``trigger``: the arguments of ``DataStreamWriter.trigger``; Spark
         Connect needs ``txn_app_id``. OptionError, SchemaMismatchError, TableNotFoundError.
         """
+        check_frame(source, "db.apply_changes")
         if apply_as_truncates is not None:
             raise errors.OptionError(
                 "apply_as_truncates is not offered, because a truncate has no position among "

@@ -40,6 +40,7 @@ from .debezium_values import (
     number_schema,
     semantic_types,
 )
+from .source_frame import check_frame
 
 OPERATION = "_op"
 SEQUENCE = "_sequence"
@@ -85,6 +86,7 @@ def debezium(
     unit, what is not an event. SchemaMismatchError if ``frame`` has no such column, OptionError for
     arguments that cannot be used, SessionError for TIME where Spark has no such type.
     """
+    check_frame(frame, "debezium")
     for name in (value,) if key is None else (value, key):
         _check_column(frame, name)
     struct = s.StructType.fromDDL(schema) if isinstance(schema, str) else schema

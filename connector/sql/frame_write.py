@@ -20,6 +20,7 @@ from relstate.connector.types import arrow_schema_of, fields_of
 from relstate.storage import NewTable, Proposal, Store, WriteTarget, errors, new_table, types
 
 from .dml_run import task_reports
+from .source_frame import check_frame
 
 Mode: TypeAlias = Literal["append", "overwrite", "ignore", "error", "errorifexists"]
 _MODES = get_args(Mode)
@@ -34,6 +35,7 @@ def write_frame(
     primary_key: Sequence[str] | None,
 ) -> int:
     """Write the rows of a DataFrame to a table and return the epoch: see `Database.write`."""
+    check_frame(frame, "db.write", ", or write them without Spark by store.write(table, rows)")
     if frame.isStreaming:
         raise errors.OptionError(
             "db.write writes a batch; a stream is written by writeStream.format('relstate'), or "

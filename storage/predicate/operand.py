@@ -98,9 +98,9 @@ class OperandReader:
             fields = [field for field in data_type.fields if field.name.lower() == name.lower()]
             if len(fields) != 1:
                 field_names = ", ".join(field.name for field in data_type.fields)
+                count = f"{len(fields)} fields" if fields else "no field"
                 raise SchemaMismatchError(
-                    f"{'.'.join(path)} has {len(fields)} fields {name!r}; its fields are "
-                    f"{field_names}"
+                    f"{'.'.join(path)} has {count} {name!r}; its fields are {field_names}"
                 )
             path.append(fields[0].name)
             data_type = fields[0].type

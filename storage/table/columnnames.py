@@ -26,9 +26,13 @@ def readable_columns(encoding: Encoding, names: Sequence[str] | None) -> Sequenc
     try:
         return [columns_by_name.pop(name.lower()) for name in names]
     except KeyError as error:
+        if any(error.args == (column.name.lower(),) for column in schema.columns):
+            raise SchemaMismatchError(
+                f"table {encoding.name}: the column {error} is named twice in {', '.join(names)}"
+            ) from None
         raise SchemaMismatchError(
             f"table {encoding.name}: {error} is not one of its columns "
-            f"{', '.join(column.name for column in schema.visible_columns)}, or is named twice"
+            f"{', '.join(column.name for column in schema.visible_columns)}"
         ) from None
 
 

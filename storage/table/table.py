@@ -7,14 +7,14 @@ Does not know: how epochs are found; it asks for a reader each time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import chain, islice
 from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
-from ..errors import SchemaMismatchError
+from ..errors import SchemaMismatchError, UsageError
 from ..notebook import html_table
 from ..predicate.predicate import Predicate
 from ..schema.arrow import arrow_schema
@@ -120,13 +120,18 @@ class Table:
         """Return the rows with these primary keys, in the order of the keys, without missing ones.
 
         ``keys``: a batch with the key's columns, which is faster, or a sequence of tuples, or of
-        values for a key of one column. The errors of `get`, and SchemaMismatchError for an unknown
-        column.
+        values for a key of one column. The errors of `get`, SchemaMismatchError for an unknown
+        column, and UsageError for arguments that are not keys.
         """
         reader = self._keyed_reader()
         if isinstance(keys, pa.RecordBatch):
             return reader.get_rows(keys, columns)[1]
         names, encode = reader.encoding.key_names, reader.encoding.encode_key
+        if isinstance(keys, str | bytes | Mapping | pa.Table) or not isinstance(keys, Iterable):
+            raise UsageError(
+                f"keys are a list of values of ({', '.join(names)}), or a pyarrow.RecordBatch with "
+                f"these columns, not {type(keys).__name__}"
+            )
         full_keys = [encode(_key_tuple(key, names)) for key in keys]
         return reader.find(pa.array(full_keys, pa.large_binary()), columns)[1]
 

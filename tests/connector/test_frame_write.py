@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from datetime import date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
+from relstate.connector.sql import debezium
+from relstate.connector.sql.frame_write import write_frame
 from relstate.storage import Store
 from relstate.storage.errors import (
     AppendOnlyError,
@@ -17,6 +20,7 @@ from relstate.storage.errors import (
     TableExistsError,
     TableNotFoundError,
     UnsupportedExpressionError,
+    UsageError,
 )
 from support.stores import contents
 
@@ -24,6 +28,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from relstate.connector.sql import Database
+
+
+@pytest.mark.parametrize("rows", [None, 5, [{"k": 1}], pa.table({"k": [1]})])
+def test_what_is_not_a_frame_is_refused(store: Store, rows: Any) -> None:
+    """The error says what to make of other rows, before anything is asked of Spark."""
+    name = type(rows).__name__
+    with pytest.raises(UsageError, match=f"^db.write takes .* not {name}: .* by store.write"):
+        write_frame(store, rows, "t", "append", None)
+    with pytest.raises(UsageError, match=f"^debezium takes .* not {name}: .*createDataFrame"):
+        debezium(rows, "id INT")
 
 
 def test_a_frame_is_written_by_the_modes(spark: SparkSession, db: Database, store: Store) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from relstate.connector.files.row_file import InputFile, open_input, open_output
 from relstate.connector.files.writing import write_rows
 from relstate.connector.row_json import json_values
 from relstate.storage import types
-from relstate.storage.errors import OptionError
+from relstate.storage.errors import FilesystemError, OptionError
 from relstate.storage.schema.arrow import arrow_schema
 from support.datatypes import array_of, value_types, values_of
 
@@ -128,3 +129,37 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
         assert file.stream.read() == b"whole"
         assert file.position == file.size == path.stat().st_size
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    """The error names the file as it was given, and the reason."""
+    path = tmp_path / "nothing" / "a.csv"
+    with (
+        pytest.raises(FilesystemError, match=f"^{path}: cannot write this file: No such file"),
+        open_output(str(path)),
+    ):
+        pass
+    with (
+        pytest.raises(FilesystemError, match=f"^{tmp_path}: .*: Is a directory"),
+        open_output(str(tmp_path)),
+    ):
+        pass
+
+
+def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path: Path) -> None:
+    """Only files are replaced; with devices, such as /dev/null, it is as with pipes."""
+    link, pipe = tmp_path / "link.csv", tmp_path / "pipe.csv"
+    link.symlink_to(tmp_path / "a.csv")
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    for path in (link, pipe):
+        with open_output(str(path)) as stream:
+            stream.write(b"rows")
+    assert os.read(reader, 100) == b"rows"
+    assert pipe.is_fifo()
+    assert link.is_symlink()
+    assert link.read_bytes() == b"rows"
+    with pytest.raises(TypeError), open_output(str(pipe)) as stream:
+        stream.write(object())
+    assert pipe.is_fifo()
+    os.close(reader)

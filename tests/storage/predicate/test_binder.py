@@ -109,7 +109,7 @@ def test_what_is_not_exact_is_refused(text: str, reason: str) -> None:
         ("`i ` = 1", "there is no column 'i '"),
         ("t.i = 1", "there is no column 't'"),
         ("i.x = 1", "i is INT and has no field 'x'"),
-        ("st.z = 1", "st has 0 fields 'z'; its fields are x, y, Y"),
+        ("st.z = 1", "st has no field 'z'; its fields are x, y, Y"),
         ("st.y = 1", "st has 2 fields 'y'"),
     ],
 )

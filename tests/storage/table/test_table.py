@@ -20,6 +20,7 @@ from relstate.storage.errors import (
     SchemaMismatchError,
     SegmentMissingError,
     TableNotFoundError,
+    UsageError,
     ValueRangeError,
 )
 from support.stores import contents, rows_of, upsert
@@ -41,6 +42,23 @@ def test_a_row_is_got_by_its_key(table: Table) -> None:
     row = table.get(np.int64(1), "x")
     assert row is not None
     assert (row.v, row["a"]) == ("one", 1)
+
+
+@pytest.mark.parametrize("keys", [None, 5, "ab", {"a": [1]}, pa.table({"a": [1]})])
+def test_what_is_not_keys_is_refused(table: Table, keys: Any) -> None:
+    """The error says what keys are, and what was given."""
+    with pytest.raises(
+        UsageError, match=rf"^keys are a list of values of \(a, b\).*{type(keys).__name__}"
+    ):
+        table.get_rows(keys)
+
+
+def test_a_column_named_twice_is_said_to_be(table: Table) -> None:
+    """An unknown column is another error than one that is repeated."""
+    with pytest.raises(SchemaMismatchError, match=r"the column 'v' is named twice in v, V$"):
+        table.get(1, "x", columns=["v", "V"])
+    with pytest.raises(SchemaMismatchError, match=r"'w' is not one of its columns v, a, b$"):
+        table.get(1, "x", columns=["w"])
 
 
 _OTHER_FORMS = [
