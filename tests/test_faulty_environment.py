@@ -108,10 +108,12 @@ def test_a_drawn_power_cut_keeps_loses_or_tears_and_nothing_else(root: Path) -> 
 
 def test_what_happens_just_before_a_touch_is_not_counted(root: Path) -> None:
     """Others can act at an exact moment, through the same environment."""
-    environment = FaultyEnvironment(
-        root,
-        before=lambda touch: touch == "read _log/a" and environment.put_if_absent("_log/a", b"x"),
-    )
+
+    def put(touch: str) -> None:
+        if touch == "read _log/a":
+            environment.put_if_absent("_log/a", b"x")
+
+    environment = FaultyEnvironment(root, before=put)
 
     assert environment.read("_log/a") == b"x"
     assert environment.touches == ["read _log/a"]

@@ -12,6 +12,7 @@ import pytest
 from relstate.storage import Proposal, Store, Transaction
 from relstate.storage.errors import AppendOnlyError, ConflictError
 from relstate.storage.log import transaction
+from relstate.storage.log.append import append
 from support.examples import examples
 from support.stores import StoreMaker, batch_of, committed, contents, upsert, written
 
@@ -119,7 +120,6 @@ def test_the_later_of_two_writers_is_refused(log: Store, monkeypatch: pytest.Mon
     """A key that another commit added after the first check is found at the next attempt."""
     mine = written(log, "log", [("c", 1, "mine"), ("d", 1, "mine")])
     rival_store = Store.open(log.path, environment=log.environment)
-    append = transaction.append
     rivals = [[("e", 1, "other")], [("d", 1, "other")]]
 
     def race(appended: Any, entry: Any, after: Sequence[str] = ()) -> bool:

@@ -20,7 +20,7 @@ from relstate.storage.errors import (
     UnknownOutcomeError,
 )
 from relstate.storage.local_environment import LocalEnvironment
-from support.faulty_environment import FaultyEnvironment
+from support.faulty_environment import FaultyEnvironment, failing
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_what_a_file_comes_after_is_durable_before_its_name(root: Path) -> None:
 @pytest.mark.parametrize("fault", ["error_at", "lost_at"])
 def test_what_a_file_comes_after_fails_it_with_its_own_path(root: Path, fault: str) -> None:
     """The file is certainly not created, and what could not be made durable is named."""
-    environment = FaultyEnvironment(root, **{fault: "sync written"}, errno=errno.EIO)
+    environment = failing(root, fault, "sync written")
     environment.write("written", [b"content"])
 
     with pytest.raises(FilesystemError, match=r"written: cannot sync it"):
@@ -193,7 +193,7 @@ def test_an_error_before_the_link_is_certain(root: Path, number: int) -> None:
 @pytest.mark.parametrize("step", [3, 5])
 def test_an_error_from_the_link_on_is_an_unknown_outcome(root: Path, step: int, fault: str) -> None:
     """The answer does not say whether the name was made, or is durable."""
-    environment = FaultyEnvironment(root, **{fault: step})
+    environment = failing(root, fault, step)
 
     with pytest.raises(UnknownOutcomeError, match="_log/a: the file may or may not"):
         environment.put_if_absent("_log/a", b"content")
@@ -223,7 +223,7 @@ def test_a_folder_that_is_gone_is_an_error_of_the_file_system(root: Path) -> Non
 def test_a_file_is_written_part_by_part(root: Path) -> None:
     """It is new, holds all parts, of bytes or arrays, and survives a power cut once published."""
     environment = FaultyEnvironment(root)
-    parts = [b"one", np.frombuffer(b" and two", np.uint8).data, b""]
+    parts: list[bytes | memoryview] = [b"one", np.frombuffer(b" and two", np.uint8).data, b""]
 
     for name in ("published", "unpublished"):
         environment.write(f"_log/{name}", iter(parts))

@@ -72,7 +72,7 @@ STORED = [
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """Return a store with a table of many types."""
-    store = Store.create(tmp_path_factory.mktemp("values") / "store")
+    store = Store.create(str(tmp_path_factory.mktemp("values") / "store"))
     store.create_table("t", COLUMNS, primary_key=["id"])
     return store
 

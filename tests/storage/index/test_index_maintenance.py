@@ -14,6 +14,7 @@ import pytest
 from relstate.storage import Kind, Proposal, Store, Transaction
 from relstate.storage.errors import ConflictError, UniqueViolationError
 from relstate.storage.log import transaction
+from relstate.storage.log.append import append
 from relstate.storage.segment import writer
 from support.clock import ManualClock
 from support.commits import quick_environment
@@ -349,7 +350,6 @@ def test_a_unique_index_needs_unique_rows(unique: Store) -> None:
 def _before_append(store: Store, monkeypatch: pytest.MonkeyPatch, acts: list[Any]) -> None:
     """Let each of ``acts`` happen just before an attempt of the store to append an entry."""
     log = store._epochs.log
-    append = transaction.append
 
     def race(appended: Any, entry: Any, after: Sequence[str] = ()) -> bool:
         if acts and appended is log:

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from relstate.storage.codec.ragged import Positions
 from relstate.storage.segment.segment import SegmentFile
 from relstate.storage.table import keysearch
 from relstate.storage.table.keysearch import SearchedFile, all_entries, newest_entries
@@ -133,11 +134,12 @@ def test_a_file_is_asked_for_keys_of_its_span_only(
         files.append(_searched(open_file(environment, record), part_keys))
     asked: list[int] = []
     look_up = keysearch._KeySearch._look_up
-    monkeypatch.setattr(
-        keysearch._KeySearch,
-        "_look_up",
-        lambda search, file, rows: (asked.append(len(rows)), look_up(search, file, rows))[1],
-    )
+
+    def counted(search: keysearch._KeySearch, file: SegmentFile, rows: Positions) -> Any:
+        asked.append(len(rows))
+        return look_up(search, file, rows)
+
+    monkeypatch.setattr(keysearch._KeySearch, "_look_up", counted)
     monkeypatch.setattr(SegmentFile, "key_filter", lambda *_: None)
 
     indices, _ = newest_entries(files, _key_array(sorted(keys)[::2]), _PREFIX_BYTES)

@@ -153,7 +153,9 @@ def test_tables_of_other_keys_have_no_quick_encoder(
     schema = TableSchema.build(parse_columns(columns), primary_key, distribution_key)
     encoding = RowEncoding(TableDefinition(3, "t", schema, 2), 7)
 
-    assert encoding.key_encoder is encoding.key_locator is encoding.key_reader is None
+    assert encoding.key_encoder is None
+    assert encoding.key_locator is None
+    assert encoding.key_reader is None
 
 
 @pytest.fixture

@@ -104,7 +104,7 @@ def filled(data: st.DataObject, case: Case, store: Store) -> None:
             store.write("t", batch)
         except RelstateError:
             assert case.unique
-        if rows and data.draw(st.booleans()):
+        if bool(rows) and data.draw(st.booleans()):
             store.delete("t", batch.select(list(case.key)).slice(0, 1))
         if number == 1 and data.draw(st.booleans()):
             store.add_columns("t", "late STRING")
