@@ -216,23 +216,23 @@ class LookupPlanner:
             return None
         target = _Target(relation, is_read_on_driver(relation.read))
         try:
-            found = find(target)
+            lookup = find(target)
         except (AnalysisException, errors.UnsupportedStatementError):
             return None
-        if found is None:
+        if lookup is None:
             return None
-        looked_up = _looked_up(relation, found)
+        looked_up = _looked_up(relation, lookup)
         relations = [looked_up if r is relation else r for r in query.relations]
-        is_clustered = found.access.index is None and self._reader.session.is_adaptive
+        is_clustered = lookup.access.index is None and self._reader.session.is_adaptive
         planned = replace(query, relations=tuple(relations))
         return LookedUp(
-            found.frame,
+            lookup.frame,
             planned,
             is_clustered,
-            found.key_values,
-            found.source_columns,
-            found.result.local,
-            found.frame_over,
+            lookup.key_values,
+            lookup.source_columns,
+            lookup.result.local,
+            lookup.frame_over,
         )
 
     # MERGE

@@ -124,16 +124,17 @@ class QueryReader:
         return planned if target is not None else self.reduced(planned)
 
     def frame(
-        self, planned: PlannedQuery, given: Mapping[str, DataFrame] | None = None
+        self, planned: PlannedQuery, source_frames: Mapping[str, DataFrame] | None = None
     ) -> DataFrame:
         """Return the rows of a planned query.
 
-        ``given``: relations of the query that are not tables of the store, by their names in it.
+        ``source_frames``: relations of the query that are not tables of the store, by the names
+        that it has for them.
         """
-        return self.settled_frame(planned, given)[1]
+        return self.settled_frame(planned, source_frames)[1]
 
     def settled_frame(
-        self, planned: PlannedQuery, given: Mapping[str, DataFrame] | None = None
+        self, planned: PlannedQuery, source_frames: Mapping[str, DataFrame] | None = None
     ) -> tuple[PlannedQuery, DataFrame]:
         """Return a planned query and its rows, as `frame`.
 
@@ -143,12 +144,12 @@ class QueryReader:
         starts = [relation.reference.start for relation in planned.relations]
         beginning = planned.query.text[: min(starts, default=None)]
         with in_names_of_query(_columns_of(planned), self._state.user_names(), beginning):
-            rows = self._spark_frame(plain, given or {})
+            rows = self._spark_frame(plain, source_frames or {})
             if plain is planned:
                 return planned, rows
             planned = self._added_up(planned)
             try:
-                added_up = self._spark_frame(planned, given or {})
+                added_up = self._spark_frame(planned, source_frames or {})
                 has_as_many = len(added_up.columns) == len(rows.columns)
                 if has_as_many and added_up.columns != rows.columns:
                     added_up = added_up.toDF(*rows.columns)
@@ -167,7 +168,9 @@ class QueryReader:
             relations.append(replace(relation, partials=partials))
         return replace(planned, relations=tuple(relations))
 
-    def _spark_frame(self, planned: PlannedQuery, given: Mapping[str, DataFrame]) -> DataFrame:
+    def _spark_frame(
+        self, planned: PlannedQuery, source_frames: Mapping[str, DataFrame]
+    ) -> DataFrame:
         rows = [
             (
                 relation.reference,
@@ -176,8 +179,8 @@ class QueryReader:
             for relation in planned.relations
         ]
         rows += [(feed.reference, self._feed(feed)) for feed in planned.feeds]
-        others = planned.query.table_references(lambda name, as_of: name in given)
-        rows += [(reference, given[reference.name]) for reference in others]
+        others = planned.query.table_references(lambda name, as_of: name in source_frames)
+        rows += [(reference, source_frames[reference.name]) for reference in others]
         if not rows:
             return self._spark.sql(planned.query.text)
         rows.sort(key=lambda pair: pair[0].start)

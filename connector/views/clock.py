@@ -72,8 +72,10 @@ class ClockReading:
         if before is not None and before.time == time:
             ranges = before.ranges
         else:
-            kept = [_LEAST] * len(filters) if before is None else [r.kept for r in before.ranges]
-            ranges = tuple(map(evaluated.range_of, filters, kept))
+            starts = [_LEAST] * len(filters)
+            if before is not None:
+                starts = [moments.kept_from for moments in before.ranges]
+            ranges = tuple(map(evaluated.range_of, filters, starts))
         day = tuple(map(evaluated.course_of, filters))
         return cls(time, ranges if before is None else before.ranges, ranges, day)
 
@@ -183,14 +185,14 @@ class _Evaluated:
         columns = {text: [row[n] for row in values] for n, text in enumerate(texts)}
         return cls(time, times, columns)
 
-    def range_of(self, node: TemporalFilter, kept: int) -> MomentRange:
-        """Return what passes a filter at the time; ``kept``: the first moment that was kept."""
+    def range_of(self, node: TemporalFilter, kept_from: int) -> MomentRange:
+        """Return what passes a filter at the time; ``kept_from``: of the one before."""
         low = None if node.low is None else self._value(node.low, self.time)
         high = None if node.high is None else self._value(node.high, self.time)
         first = node.low or node.high
         assert first is not None
         settled = self._value(first, self.time - first.margin * DAY)
-        return MomentRange(low, high, max(kept, settled))
+        return MomentRange(low, high, max(kept_from, settled))
 
     def course_of(self, node: TemporalFilter) -> _Course:
         """Return the course of a filter's bounds in the day after the time."""

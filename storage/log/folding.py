@@ -88,11 +88,11 @@ class Folding:
 
     def _put_divided(self, state: StoreState) -> None:
         """Write a checkpoint that names manifests. In this order: see manifest_files.py."""
-        # What is kept is so while the checkpoint that names it is the newest or before that.
+        # They are kept while the checkpoint that names them is the newest or the one before.
         begun = Moment.of(self._environment)
-        kept = self._kept_manifests()
+        kept_manifests = self._kept_manifests()
         files = ManifestFiles(self._environment, state.settings.shards, self._files.manifest_cache)
-        manifests = files.put(state.segments.divided(self._division.size).manifests, kept)
+        manifests = files.put(state.segments.divided(self._division.size).manifests, kept_manifests)
         if not begun.is_within(RELIED, Moment.of(self._environment)):
             raise FilesystemError(
                 f"{self._environment.location(ARCHIVE)}: the manifests of epoch {state.epoch} took "

@@ -152,15 +152,15 @@ class ManifestFiles:
         file = ManifestFile.of(value["name"], value["size"], value["period"], summaries)
         return Manifest(shard, (epoch, rank, name), value["count"], file, self)
 
-    def put(self, manifests: Manifests, kept: Manifests) -> Manifests:
+    def put(self, manifests: Manifests, kept_manifests: Manifests) -> Manifests:
         """Return the manifests that a checkpoint is to name, after putting those without a file.
 
-        ``kept``: those of a checkpoint that is kept. The new one has to be there within `RELIED`
-        seconds from the call on.
+        ``kept_manifests``: those of a checkpoint that is kept. The new checkpoint has to be there
+        within `RELIED` seconds from the call on.
         """
         by_file = {
             manifest.file.name: manifest
-            for of_shard in kept.values()
+            for of_shard in kept_manifests.values()
             for manifest in of_shard
             if manifest.file is not None
         }

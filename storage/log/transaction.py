@@ -115,12 +115,12 @@ class _Race:
     def __init__(
         self,
         log: Log,
-        known: StoreState,
+        planned_state: StoreState,
         proposal: Proposal,
         check: Callable[[StoreState], None] | None,
         additions_after: Callable[[StoreState], Additions] | None,
     ) -> None:
-        self._log, self._known, self._proposal = log, known, proposal
+        self._log, self._planned_state, self._proposal = log, planned_state, proposal
         self._check, self._additions_after = check, additions_after
         self._checked_epoch = None if proposal.reads is None else proposal.reads.epoch
 
@@ -132,7 +132,7 @@ class _Race:
         if proposal.reads is not None and self._checked_epoch is not None:
             _check_reads(log, proposal.reads, self._checked_epoch, state)
             self._checked_epoch = state.epoch
-        check_catalog(self._known, state, proposal)
+        check_catalog(self._planned_state, state, proposal)
         _check_segments(log, state, proposal)
         if self._check is not None:
             self._check(state)

@@ -112,23 +112,23 @@ class ViewDefinition:
 class MomentRange:
     """The moments that pass a temporal filter at one time: ``low <= moment < high``.
 
-    Moments are whole numbers. A bound of None is no bound. ``kept``: rows with earlier moments are
-    not in the state of the filter, because time cannot change any more whether they pass.
+    Moments are whole numbers. A bound of None is no bound. ``kept_from``: rows with earlier moments
+    are not in the state of the filter, because time cannot change any more whether they pass.
     """
 
     low: int | None
     high: int | None
-    kept: int
+    kept_from: int
 
     def to_json(self) -> list[int | None]:
         """Return the range as JSON values. On disk: never change the order."""
-        return [self.low, self.high, self.kept]
+        return [self.low, self.high, self.kept_from]
 
     @classmethod
     def from_json(cls, value: Any) -> MomentRange:
         """Return the range that `to_json` described."""
-        low, high, kept = value
-        return cls(low, high, kept)
+        low, high, kept_from = value
+        return cls(low, high, kept_from)
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ class TemporalFilterExecutor(Executor[TemporalFilter]):
         stored_moments = _moments(stored, self.node.moment)
         passed, passes = _passing(stored_moments, before), _passing(stored_moments, after)
         is_passing = np.where(changes.inserts, _passing(moments, after), _passing(moments, before))
-        self._write(changes, moments, stored.filter(pa.array(stored_moments < after.kept)))
+        self._write(changes, moments, stored.filter(pa.array(stored_moments < after.kept_from)))
         self._find_next(moments[changes.inserts], after)
         if self.node.flag is not None:
             is_flipped = passed != passes
@@ -137,16 +137,16 @@ class TemporalFilterExecutor(Executor[TemporalFilter]):
         (state,) = self.states
         assert self.node.step is not None
         step = self.node.step
-        is_kept = (moments >= step.after.kept) & (moments < NEVER)
+        is_kept = (moments >= step.after.kept_from) & (moments < NEVER)
         changes.filtered(is_kept).write_to(state, self._names)
-        was_kept = (moments >= step.before.kept) & (moments < step.after.kept)
+        was_kept = (moments >= step.before.kept_from) & (moments < step.after.kept_from)
         removed = changes.rows.filter(pa.array(was_kept & ~changes.inserts))
         removed = pa.concat_batches([removed, outdated])
         if removed.num_rows:
             state.write(removed.select(self._names), np.ones(removed.num_rows, np.bool_))
 
     def _find_next(self, inserted: Moments, after: MomentRange) -> None:
-        stored = self._first_from(after.kept, inserted)
+        stored = self._first_from(after.kept_from, inserted)
         low = None if after.low is None else self._first_from(after.low, inserted)
         high = None if after.high is None else self._first_from(after.high, inserted)
         self.next_moments = NextMoments(stored, low, high)
@@ -191,7 +191,7 @@ def _passing(moments: Moments, range_: MomentRange) -> Mask:
 def _ranges_between(before: MomentRange, after: MomentRange) -> list[tuple[int, int]]:
     """Return the ranges of moments that a bound has moved over, ascending, none twice."""
     pairs = [
-        (before.kept, after.kept),
+        (before.kept_from, after.kept_from),
         (_least(before.low), _least(after.low)),
         (_most(before.high), _most(after.high)),
     ]

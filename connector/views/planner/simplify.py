@@ -85,8 +85,8 @@ def _filter_below(generate: Generate, condition: str) -> Node:
         return Filter(generate, condition)
     child = merge_operators(Filter(generate.child, text_of(conjunction(below))))
     above = [part for part in parts if part not in below]
-    made = replace(generate, child=child)
-    return Filter(made, text_of(conjunction(above))) if above else made
+    generated = replace(generate, child=child)
+    return Filter(generated, text_of(conjunction(above))) if above else generated
 
 
 def _merge_project(child: Node, outputs: tuple[Output, ...]) -> Node:

@@ -69,7 +69,7 @@ class Clock:
         first = low if low is not None else high
         assert first is not None
         settled = self._time - MARGIN + (0 if low is not None else 6) if self._wavers else first
-        return MomentRange(low, high, settled if before is None else max(before.kept, settled))
+        return MomentRange(low, high, settled if before is None else max(before.kept_from, settled))
 
     def move(self) -> ClockStep:
         """Let some time pass, often none, and return what passes before and after it."""
@@ -148,7 +148,7 @@ def flag_of(row: Row, passing: MomentRange) -> bool | None:
 
 def is_stored(row: Row, passing: MomentRange) -> bool:
     """Return whether the state keeps a row."""
-    return row["moment"] is not None and passing.kept <= row["moment"] < NEVER
+    return row["moment"] is not None and passing.kept_from <= row["moment"] < NEVER
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -163,7 +163,7 @@ def test_the_next_moments_are_the_first_of_stored_rows(case: str, seeds: Seeds) 
             bench.move(ClockStep(clock.passing, clock.passing), chunk_of(FIELDS, []))
 
             moments = sorted(r["moment"] for r in rows.values() if is_stored(r, clock.passing))
-            starts = clock.passing.kept, clock.passing.low, clock.passing.high
+            starts = clock.passing.kept_from, clock.passing.low, clock.passing.high
             expected = [
                 None if start is None else next((m for m in moments if m >= start), None)
                 for start in starts
