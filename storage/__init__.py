@@ -8,7 +8,8 @@ segment (immutable files of sorted entries), table (what is visible of them, wha
 a read), expression (values that are computed of a row), aggregate (what tasks add up), feed (what
 commits changed), maintenance (compaction and vacuum), figures (sizes, for people). read_plan
 carries a read to another process, aggregate_plan and limited_plan what a query does with its rows;
-check verifies a store; everything outside the process goes through environment.
+check verifies a store; everything outside the process goes through environment: local_environment
+is a folder, objects a bucket.
 
 Promises: works without Spark. Does not know: Spark.
 """

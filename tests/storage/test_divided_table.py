@@ -19,10 +19,8 @@ from relstate.storage.errors import AppendOnlyError, SegmentMissingError, Unique
 from relstate.storage.log import table_segments
 from relstate.storage.log.entry import Settings
 from relstate.storage.log.folding import Division
-from relstate.storage.log.history import EntryCache
 from relstate.storage.log.live_segments import file_names
-from relstate.storage.log.log import Log
-from relstate.storage.log.manifest_files import ManifestCache, ManifestFiles, shared_manifests
+from relstate.storage.log.manifest_files import ManifestFiles, shared_manifests
 from relstate.storage.log.sequenced_segment import KEY_OF
 from relstate.storage.log.store_creation import create_store
 from relstate.storage.log.table_segments import DividedSegments
@@ -30,6 +28,7 @@ from relstate.storage.maintenance import compaction
 from relstate.vnode import shards_of
 from support.clock import ManualClock
 from support.commits import quick_environment
+from support.divided_logs import divided_log
 from support.faulty_environment import FaultyEnvironment
 from support.stores import contents, rows_of, written
 
@@ -57,7 +56,7 @@ def clock() -> ManualClock:
 
 def opened(environment: Environment) -> Store:
     """Return the store as a new process has it, that has read nothing."""
-    log = Log(environment, EntryCache(), ManifestCache(), FINE)
+    log = divided_log(environment, FINE)
     return Store(Epochs(log, log.load()))
 
 
@@ -79,7 +78,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A divided store: a segment for each group of rows, committed one after another."""
     path = tmp_path_factory.mktemp("divided") / "store"
     environment = quick_environment(path, ManualClock())
-    log = Log(environment, EntryCache(), ManifestCache(), FINE)
+    log = divided_log(environment, FINE)
     store = Store(Epochs(log, create_store(log, SETTINGS)))
     store.create_table(
         "t", "g INT, k BIGINT, v STRING", primary_key=["g", "k"], distribution_key=["g"]
@@ -279,7 +278,7 @@ def test_writers_that_look_up_read_the_shards_that_they_write(
 def test_an_append_only_table_reads_the_shard_that_is_written(tmp_path: Path) -> None:
     """It refuses a key that it has, whatever segments name it."""
     environment = quick_environment(tmp_path / "store")
-    log = Log(environment, EntryCache(), ManifestCache(), FINE)
+    log = divided_log(environment, FINE)
     store = Store(Epochs(log, create_store(log, SETTINGS)))
     store.create_table("t", "g INT, k BIGINT", primary_key=["g", "k"], append_only=True)
     for block in range(20):

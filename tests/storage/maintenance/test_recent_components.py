@@ -9,10 +9,6 @@ from pathlib import Path
 import pytest
 
 from relstate.storage.log.entry import Entry
-from relstate.storage.log.folding import Division
-from relstate.storage.log.history import EntryCache
-from relstate.storage.log.log import Log
-from relstate.storage.log.manifest_files import ManifestCache
 from relstate.storage.log.segment_record import SegmentRecord, TableStatistics
 from relstate.storage.log.state import StoreState
 from relstate.storage.maintenance.components import (
@@ -24,6 +20,7 @@ from relstate.storage.maintenance.components import (
 )
 from relstate.storage.maintenance.policy import Merge, automatic
 from support.commits import SETTINGS, new_store, quick_environment
+from support.divided_logs import divided_log
 from support.faulty_environment import FaultyEnvironment
 
 SHARDS = 3
@@ -96,7 +93,7 @@ def test_merges_of_recent_files_are_sound_among_all(tmp_path: Path, seed: int) -
     environment = quick_environment(tmp_path / "store")
     _, state = new_store(environment, "orders", "items")
     grower = Grower(state, seed)
-    log = Log(environment, EntryCache(), ManifestCache(), Division(most=0, size=4))
+    log = divided_log(environment)
     merges = 0
     for number in range(250):
         if number % 10 == 0:
@@ -141,13 +138,10 @@ def test_the_choice_of_merges_reads_the_newest_manifests(tmp_path: Path) -> None
     grower = Grower(state, 0)
     for shard in range(SHARDS):
         grower.apply([grower.record([shard], [1], 60 * MB) for _ in range(100)], [])
-    log = Log(environment, EntryCache(), ManifestCache(), Division(most=0, size=4))
+    log = divided_log(environment)
     log.folding.put_checkpoint(grower.state)
     watched = FaultyEnvironment(environment.root)
-    division = Division(most=0, size=4)
-    grower.state = Log(watched, EntryCache(), ManifestCache(), division).files.checkpoint(
-        grower.state.epoch
-    )
+    grower.state = divided_log(watched).files.checkpoint(grower.state.epoch)
     for _ in range(8):
         grower.apply([grower.record([0, 1], [1], 100_000)], [])
     ((chosen,),) = map(automatic, recent_components(grower.state, {1}))
