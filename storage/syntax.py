@@ -52,6 +52,7 @@ _FUNCTIONS_OF_UNITS = frozenset(
 )
 
 
+_NEGATED_SIGNS = {TokenType.GT: TokenType.LTE, TokenType.LT: TokenType.GTE}
 _INTERVAL_UNITS = frozenset(
     {
         "YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND",
@@ -211,6 +212,15 @@ class _Parser(SparkParser):
         signs = self._tokens[max(self._index - 2, 0) : self._index + 1]
         are_signs = len(signs) == 3 and all(sign.token_type is TokenType.GT for sign in signs)
         return are_signs and signs[2].start == signs[0].start + 2
+
+    def _parse_types(self, *args: Any, **kwargs: Any) -> Tree | None:
+        """A collation after STRING is a name, and not a column."""
+        data_type = super()._parse_types(*args, **kwargs)
+        for part in () if data_type is None else data_type.find_all(exp.DataType):
+            collation = part.args.get("collate")
+            if isinstance(collation, exp.Column):
+                part.set("collate", exp.var(collation.name))
+        return data_type
 
     def _parse_pivot_aggregation(self) -> Tree | None:
         """Parse an aggregate of a PIVOT, which is an expression in Spark."""
@@ -400,7 +410,20 @@ _DIALECT = Dialect()
 
 def tokenize(text: str) -> list[Token]:
     """Return the tokens of a text. SqlglotError where it has none."""
-    return _DIALECT.tokenize(text)
+    return _with_negated_signs(_DIALECT.tokenize(text))
+
+
+def _with_negated_signs(tokens: list[Token]) -> list[Token]:
+    """Return tokens of which ``!>`` and ``!<`` are one each: Spark's ``<=`` and ``>=``."""
+    result: list[Token] = []
+    for token in tokens:
+        sign, last = _NEGATED_SIGNS.get(token.token_type), result[-1] if result else token
+        if sign is None or last.text != "!" or last.end + 1 != token.start:
+            result.append(token)
+            continue
+        place = last.line, last.col, last.start, token.end
+        result[-1] = Token(sign, f"!{token.text}", *place, token.comments)
+    return result
 
 
 def parse_tokens(tokens: Sequence[Token], text: str) -> Tree:

@@ -96,7 +96,7 @@ class QueryReader:
         ``consistent``: tables are read at the epoch that the views among them reflect;
         EpochNotFoundError if they do not reflect one.
         """
-        query = _parsed(text)
+        query = _parsed(text, self._session)
         references = query.table_references(self._is_table)
         epochs = self._epochs
         if consistent:
@@ -435,9 +435,10 @@ def _columns_of(planned: PlannedQuery) -> dict[str, list[str]]:
     }
 
 
-def _parsed(text: str) -> ParsedQuery:
+def _parsed(text: str, session: SessionSettings) -> ParsedQuery:
+    has_single_pipes = "|" in text and session.has_single_pipes
     try:
-        return ParsedQuery.parse(text)
+        return ParsedQuery.parse(text, has_single_pipes=has_single_pipes)
     except errors.UnsupportedStatementError as error:
         raise errors.UnsupportedStatementError(
             f"{error}; if Spark can run it, use spark.sql over "

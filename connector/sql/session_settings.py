@@ -63,5 +63,10 @@ class SessionSettings:
         """Whether the deviation of a sample of one value is NULL, as by default."""
         return not self._is("spark.sql.legacy.statisticalAggregate", "false")
 
+    @cached_property
+    def has_single_pipes(self) -> bool:
+        """Whether ``|`` before the word of an operator is ``|>``, as by default."""
+        return self._is("spark.sql.parser.singleCharacterPipeOperator.enabled", "true")
+
     def _is(self, name: str, default: str) -> bool:
         return str(self.spark.conf.get(name, default)).lower() == "true"

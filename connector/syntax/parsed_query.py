@@ -33,6 +33,10 @@ _IMPLICIT_WORDS = frozenset({"PIVOT", "UNPIVOT", "NATURAL", "IDENTIFIER", "TRANS
 _VERSION_WORDS = ("VERSION", "SYSTEM_VERSION")
 _TIME_WORDS = ("TIMESTAMP", "SYSTEM_TIME")
 _FEED_FUNCTION = "table_changes"
+_NAMING_WORD = "IDENTIFIER"
+_IN_PARENTHESES = (TokenType.L_PAREN, TokenType.STRING, TokenType.R_PAREN)
+_PARTS = re.compile(r"[A-Za-z_]\w*|`[^`]+`")
+_NAME = re.compile(rf"(?:{_PARTS.pattern})(?:\.(?:{_PARTS.pattern}))*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +136,23 @@ def _with_versions(text: str, tokens: Sequence[Token]) -> str:
     return text
 
 
+def _with_names(text: str, tokens: Sequence[Token]) -> str:
+    """Return a text in which ``IDENTIFIER('a.b')`` is the name."""
+    for index in reversed(range(len(tokens) - 3)):
+        word, opening, name, closing = tokens[index : index + 4]
+        types = opening.token_type, name.token_type, closing.token_type
+        is_part = index > 0 and tokens[index - 1].token_type is TokenType.DOT
+        if _word(word) != _NAMING_WORD or types != _IN_PARENTHESES or is_part:
+            continue
+        parts = [part.strip("`") for part in _PARTS.findall(name.text)]
+        if not _NAME.fullmatch(name.text):
+            continue
+        is_call = index + 4 < len(tokens) and tokens[index + 4].token_type is TokenType.L_PAREN
+        written = ".".join(parts if is_call else map(quoted, parts))
+        text = f"{text[: word.start]}{written}{text[closing.end + 1 :]}"
+    return text
+
+
 def _word(token: Token) -> str:
     """Return a key word, or its first word, or a sign, in capitals; "" for a quoted text."""
     is_quoted = token.token_type in (TokenType.IDENTIFIER, TokenType.STRING)
@@ -174,11 +195,15 @@ class ParsedQuery:
     tree: Tree = field(repr=False)
 
     @classmethod
-    def parse(cls, text: str) -> ParsedQuery:
+    def parse(cls, text: str, *, has_single_pipes: bool = True) -> ParsedQuery:
         """Return a query; ``TABLE t`` in it is ``SELECT * FROM t``, ``t@v3`` is t of epoch 3.
+
+        ``IDENTIFIER('t')`` is the name t. ``has_single_pipes``: whether ``|`` may be ``|>``.
 
         UnsupportedStatementError if the text is not a query, or cannot be read.
         """
+        if not has_single_pipes:
+            return cls._parse(text, tokens_of)
         try:
             return cls._parse(text, _tokens_of_query)
         except errors.UnsupportedStatementError:
@@ -195,6 +220,9 @@ class ParsedQuery:
         versions = _with_versions(text, tokens)
         if versions != text:
             text, tokens = versions, tokens_in(versions)
+        names = _with_names(text, tokens)
+        if names != text:
+            text, tokens = names, tokens_in(names)
         selects = _with_selects(text, tokens)
         if selects != text:
             text, tokens = selects, tokens_in(selects)

@@ -107,6 +107,21 @@ def test_a_table_may_be_a_query(text: str, expected: str) -> None:
     ("text", "expected"),
     [
         (
+            "SELECT identifier('id'), IDENTIFIER('t.a b') FROM IDENTIFIER('`a b`.t') t",
+            "SELECT `id`, IDENTIFIER('t.a b') FROM `a b`.`t` t",
+        ),
+        ("SELECT IDENTIFIER('abs')(IDENTIFIER(\"order\")) FROM t", "SELECT abs(`order`) FROM t"),
+    ],
+)
+def test_an_identifier_in_quotes_is_a_name(text: str, expected: str) -> None:
+    """Of a column, a table or a function, if Spark reads the text as a name."""
+    assert ParsedQuery.parse(text).text == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
             "WITH orders AS (SELECT id FROM orders) SELECT id FROM orders",
             "WITH orders AS (SELECT id FROM r0 AS `orders`) SELECT id FROM orders",
         ),
@@ -176,7 +191,7 @@ def test_columns_count_as_read_where_they_are_named(text: str, columns: tuple[st
         "SELECT id FROM orders NATURAL JOIN revenue",
         "SELECT id FROM orders PIVOT (sum(amount) FOR customer IN ('a'))",
         "SELECT `(id)?+.+` FROM orders",
-        "SELECT IDENTIFIER('amount') FROM orders",
+        "SELECT IDENTIFIER('am' || 'ount') FROM orders",
         "FROM orders |> WHERE id > 1",
     ],
 )

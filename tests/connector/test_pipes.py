@@ -87,3 +87,11 @@ def test_an_unknown_operator_is_refused(query: str) -> None:
     """The error names the sign, and says what to write."""
     with pytest.raises(errors.UnsupportedStatementError, match=r"\|>"):
         ParsedQuery.parse(query)
+
+
+def test_a_single_sign_is_none_where_a_session_reads_it_as_a_bitwise_or() -> None:
+    """Then only whole signs are of pipe syntax, and a column may have an operator's name."""
+    query = ParsedQuery.parse("FROM t |> SELECT a | limit", has_single_pipes=False)
+    assert text_of(query.tree) == "SELECT a | limit FROM t"
+    with pytest.raises(errors.UnsupportedStatementError):
+        ParsedQuery.parse("FROM t | WHERE a", has_single_pipes=False)

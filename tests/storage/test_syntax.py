@@ -130,3 +130,11 @@ def test_a_quote_without_end_is_named(text: str, place: str) -> None:
     """The error says which quote or comment is open, and where it begins."""
     with pytest.raises(TokenError, match=f"^what begins with {place} has no end$"):
         tokenize(text)
+
+
+def test_negated_signs_are_those_of_spark() -> None:
+    """``!>`` is ``<=`` and ``!<`` is ``>=`` where nothing is between the two; ``!`` is NOT."""
+    tree = parse_condition("a !> 2 AND b !<3 OR ! (c != 1)")
+    assert text_of(tree) == "a <= 2 AND b >= 3 OR NOT (c <> 1)"
+    with pytest.raises(UnsupportedExpressionError):
+        parse_condition("a ! > 2")

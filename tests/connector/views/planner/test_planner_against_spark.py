@@ -335,7 +335,7 @@ SELECT t.id, q.a, q.b FROM t, LATERAL (SELECT k, name FROM u WHERE k < 3) AS q(a
 SELECT t.id, k FROM t LEFT JOIN LATERAL (SELECT k, g FROM u WHERE u.x = t.x) q ON q.g = t.g AND k > 2
 SELECT a.id, q.k, w.v FROM t a, w, LATERAL (SELECT k FROM u WHERE u.x = a.x AND u.k > w.id) q WHERE a.id = w.id
 SELECT id FROM t WHERE x IS NOT NULL AND NOT y IS NULL AND id IN (SELECT k FROM u)
-SELECT id FROM t WHERE (x > 1) IS NOT TRUE OR NOT (x IS NOT NULL)
+SELECT id FROM t WHERE (x > 1) IS NOT TRUE OR NOT (x IS NOT NULL) OR x !> 0 AND id !<20
 SELECT id, ts - INTERVAL 1 DAY 2 HOURS AS v, ts + INTERVAL '1' YEAR '2' MONTH AS w, ts - interval -1 day -2 hours z FROM t WHERE ts > timestamp'2020-01-03' - INTERVAL 1 DAY 30 MINUTES
 SELECT g, sum(make_dt_interval(0, x)) AS s, CAST(avg(INTERVAL '1' MONTH * x) AS STRING) AS m, CAST(sum(INTERVAL '2' YEAR * id) AS STRING) AS y FROM t GROUP BY g
 SELECT id, parse_json('{"a": {"b c": [1, 2]}, "n": 3}'):a['b c'][1]::int + x AS v FROM t

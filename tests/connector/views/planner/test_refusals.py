@@ -128,7 +128,7 @@ REFUSED = {
     "SELECT * FROM (SELECT x, g, array(m) AS l FROM t) PIVOT (sum(x) FOR g IN ('a'))": "in GROUP",
     "SELECT * FROM (SELECT x, g FROM t) PIVOT (sum(x) FOR g IN ('a', 'a' AS b))": "value twice",
     "SELECT * FROM t JOIN w USING (id) PIVOT (sum(x) FOR g IN ('a', 'b'))": "in a subquery in FROM",
-    "SELECT * FROM IDENTIFIER('t')": "write the name itself",
+    "SELECT IDENTIFIER('i' || 'd') FROM t": "write the name itself",
     "SELECT java_method('java.lang.Math', 'abs', x) AS v FROM t": "code of others",
     "SELECT TRANSFORM(id) USING 'cat' AS (a) FROM t": "write Spark's own functions",
     "SELECT id FROM t NATURAL LEFT ANTI JOIN w": "NATURAL ANTI JOIN",
