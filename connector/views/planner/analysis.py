@@ -162,6 +162,11 @@ class Analysis:
         assert row is not None
         return int(row[0])
 
+    def number_of(self, text: str) -> int | None:
+        """Return the value of a constant expression if it is a number of rows; None if not."""
+        row = self._spark.sql(f"SELECT CAST({text} AS INT)").first()
+        return None if row is None or row[0] is None or row[0] < 0 else int(row[0])
+
     def types_of_query(self, text: str) -> tuple[types.DataType, ...]:
         """Return the types of the columns of a query that reads no tables."""
         return tuple(as_nullable(field.type) for field in fields_of(self._spark.sql(text).schema))

@@ -169,6 +169,10 @@ class DomainColumns:
             )
         raise _ParameterFoundError(outer)
 
+    def is_map(self, reference: exp.Column) -> bool:
+        """Return whether a name means a map of the query around the subquery."""
+        return self.domain.outer.is_map(reference)
+
     def star(self, star: Tree) -> list[StarColumn]:
         """Return the fields of the outer values that a star means."""
         columns = self.domain.outer.columns_of(star)
@@ -187,6 +191,10 @@ class _NoOuterColumns:
             "write a LEFT JOIN; that of a RIGHT JOIN has its inputs in the other order",
             node,
         )
+
+    def is_map(self, reference: exp.Column) -> bool:
+        """Return False: every name is refused."""
+        return False
 
     def star(self, star: Tree) -> list[StarColumn]:
         """Refuse a star of outer values."""

@@ -389,6 +389,8 @@ class QueryPlanner:
         has_one_row = joins_one_row_at_most(relation.node) or has_one_row_each(relation)
         if not keys and limit and not offset and has_one_row:
             return relation
+        if limit == 0:
+            return replace(relation, node=self._builder.filter(relation.node, [exp.false()]))
         # Without keys any rows are right: the first ones by the key of the operator are taken.
         node, order = relation.node, relation.inner_order
         if keys:

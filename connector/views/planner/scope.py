@@ -29,7 +29,7 @@ from relstate.connector.syntax.tree import (
     text_of,
     with_parts,
 )
-from relstate.storage import errors
+from relstate.storage import errors, types
 
 from .builder import Item, Namer
 from .calls import has_aggregate, is_aggregate, is_aggregated
@@ -54,6 +54,10 @@ class OuterColumns(Protocol):
         """Return what a name or a call means, over fields."""
         ...
 
+    def is_map(self, reference: exp.Column) -> bool:
+        """Return whether a name means a map."""
+        ...
+
     def star(self, star: Tree) -> list[StarColumn]:
         """Return the columns that ``alias.*`` means."""
         ...
@@ -66,6 +70,10 @@ _GROUPING_ID = "grouping__id"
 
 # Stars in the arguments of other calls are expanded with the names of parts of structs.
 _WITH_STARS = exp.Count, exp.Distinct, exp.Array, exp.In
+_OF_MAPS = frozenset(
+    {"cardinality", "element_at", "map_contains_key", "map_entries", "map_keys", "map_values",
+     "size", "try_element_at"}
+)  # fmt: skip
 # The patterns of LIKE ANY and LIKE ALL are no row.
 _QUANTIFIERS = exp.Any, exp.All
 
@@ -111,7 +119,7 @@ class Scope:
         check_resolved(expression)
         tree = substituted(self._name_struct_parts(expression), replacement or self._replacement)
         tree = substituted(tree, _last_moment)
-        _check_lambdas(tree)
+        tree = _with_own_variables(tree)
         _check_stars(tree)
         return tree
 
@@ -149,13 +157,13 @@ class Scope:
 
     def _is_own_star(self, star: Tree) -> bool:
         """Return whether a star means columns of the scope, or parts of one: Spark's first look."""
-        qualifier = star.text("table") or None
-        if qualifier is None:
+        if not isinstance(star, exp.Column):
             return True
-        if table := star.text("db"):
-            return bool(self._matching_items(qualifier, table))
-        is_table = any(_is_visible_as(item, qualifier) for item in self.items)
-        return is_table or bool(self._matching_items(qualifier, None))
+        first, *path = [part.name for part in star.parts[:-1]]
+        if not path and any(_is_visible_as(item, first) for item in self.items):
+            return True
+        is_of_table = bool(path) and bool(self._matching_items(path[0], first))
+        return is_of_table or bool(self._matching_items(first, None))
 
     def expand_star(self, star: Tree) -> tuple[Item, ...]:
         """Return the columns that ``*`` or ``alias.*`` means."""
@@ -213,7 +221,7 @@ class Scope:
         return matches[0] if len(matches) == 1 else None
 
     def _replacement(self, node: Tree) -> Tree | None:
-        if self.outer is not None and is_aggregate(node) and self._is_unknown(node):
+        if self.outer is not None and self._is_outer_value(node):
             return self.outer.parameter(node)
         if not isinstance(node, exp.Column):
             return None
@@ -250,6 +258,18 @@ class Scope:
             node,
         )
         raise DecorrelationError(str(error))
+
+    def _is_outer_value(self, node: Tree) -> bool:
+        """Return whether a node, not a name, is a value of the query around a subquery.
+
+        An aggregate, or what is read of a map, which cannot be compared itself.
+        """
+        if is_aggregate(node):
+            return self._is_unknown(node)
+        read = _map_of(node)
+        if read is None or self.outer is None or not self._is_unknown(node):
+            return False
+        return not node.find(exp.Lambda) and self.outer.is_map(read)
 
     def _is_unknown(self, call: Tree) -> bool:
         """Return whether a call reads columns, and none that the scope knows."""
@@ -313,6 +333,20 @@ class Scope:
                 yield argument
 
 
+def _map_of(node: Tree) -> exp.Column | None:
+    """Return what a node reads a value of if it is a map; None for any other node.
+
+    Reading it raises no error.
+    """
+    if isinstance(node, exp.Bracket):
+        value: Tree = node.this
+        return value if isinstance(value, exp.Column) else None
+    if not isinstance(node, exp.Anonymous) or function_name(node) not in _OF_MAPS:
+        return None
+    value = node.expressions[0] if node.expressions else node
+    return value if isinstance(value, exp.Column) else None
+
+
 def _is_visible_as(item: Item, qualifier: str | None) -> bool:
     """Return whether a name or a star with this qualifier, or none, can refer to a column."""
     if qualifier is None:
@@ -344,14 +378,36 @@ def _check_stars(tree: Tree) -> None:
             raise unsupported_error("a star here", "name the columns", tree)
 
 
-def _check_lambdas(tree: Tree) -> None:
-    """Refuse a lambda whose variable has the name of a column in the plan."""
-    for lambda_tree in tree.find_all(exp.Lambda):
-        variables = {variable.name.lower() for variable in lambda_tree.expressions}
-        if variables & {name.lower() for name in columns_of(lambda_tree.this)}:
-            raise unsupported_error(
-                "a lambda whose variable is named as a column", "rename it", lambda_tree
-            )
+def _with_own_variables(tree: Tree) -> Tree:
+    """Return an expression in which no variable of a lambda has the name of a field read there."""
+
+    def replacement(node: Tree) -> Tree | None:
+        if not isinstance(node, exp.Lambda):
+            return None
+        fields = {name.lower() for name in columns_of(node.this)}
+        names = {variable.name.lower() for variable in node.expressions} & fields
+        if not names:
+            return None
+        renamed: Tree = node.copy()
+        used = {identifier.name.lower() for identifier in renamed.find_all(exp.Identifier)}
+        for name in names:
+            new_name = name
+            while new_name in used:
+                new_name += "_"
+            _rename_variable(renamed, name, new_name)
+        renamed.set("this", _with_own_variables(renamed.this))
+        return renamed
+
+    return substituted(tree, replacement)
+
+
+def _rename_variable(tree: Tree, name: str, new_name: str) -> None:
+    """Give a variable of lambdas another name; fields, and parts of structs, keep theirs."""
+    for identifier in list(tree.find_all(exp.Identifier)):
+        is_part = isinstance(identifier.parent, exp.Dot) and identifier.arg_key == "expression"
+        is_name = is_part or isinstance(identifier.parent, exp.Column | exp.ColumnDef)
+        if identifier.name.lower() == name and not is_name:
+            identifier.set("this", new_name)
 
 
 @dataclass(frozen=True)
@@ -361,11 +417,13 @@ class Outer:
     ``parameters``: what the subquery reads of them, over the fields of that query, under the names
     that its conditions have for it. ``references``: the names that it has for them, by their parts.
     ``struct_columns``: returns the columns of a star over a struct; none for another star.
+    ``field_types``: the types of the fields.
     """
 
     scope: Scope
     namer: Namer
     struct_columns: Callable[[Scope, Tree], list[StarColumn]]
+    field_types: Mapping[str, types.DataType]
     parameters: dict[str, Tree] = field(default_factory=dict)
     references: set[tuple[str, ...]] = field(default_factory=set)
 
@@ -378,6 +436,14 @@ class Outer:
         name = next(known, None) or self.namer.unique_name("outer")
         self.parameters[name] = value
         return column(name)
+
+    def is_map(self, reference: exp.Column) -> bool:
+        """Return whether a name means a map."""
+        first, *path = [part.name for part in reference.parts]
+        item = self.scope.item(path[0], first) if len(path) == 1 else self.scope.item(first)
+        if item is None:
+            return self.scope.outer is not None and self.scope.outer.is_map(reference)
+        return isinstance(self.field_types.get(item.field), types.Map)
 
     def star(self, star: Tree) -> list[StarColumn]:
         """Return references to parameters for the columns of a star."""

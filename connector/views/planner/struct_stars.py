@@ -69,7 +69,7 @@ def with_struct_parts(builder: Builder, select: exp.Select, scope: Scope) -> exp
 
 def outer_columns(builder: Builder, scope: Scope) -> Outer:
     """Return the columns of the query around a subquery, whose scope this is."""
-    return Outer(scope, builder.namer, partial(_named_parts, builder))
+    return Outer(scope, builder.namer, partial(_named_parts, builder), builder.field_types)
 
 
 def _named_parts(builder: Builder, scope: Scope, star: Tree) -> list[StarColumn]:
@@ -104,13 +104,18 @@ class _StructStar:
         """Return the struct before the star, with its type; None if there is none."""
         names = _names_of(self.star)[:-1] if self._is_qualified else []
         tables = {(item.qualifier or "").lower() for item in self.scope.items}
-        if not names or names[-1].lower() in tables:
+        if not names or (len(names) == 1 and names[0].lower() in tables):
             return None
-        item = self.scope.item(names[-1], names[-2] if len(names) > 1 else None)
-        data_type = None if item is None else self.builder.field_types.get(item.field)
-        if item is None or not isinstance(data_type, types.Struct):
+        item, path = self._resolve(names)
+        if item is None:
             return None
-        return as_fields(column(item.field)), data_type
+        value, data_type = as_fields(column(item.field)), self.builder.field_types.get(item.field)
+        for name in path:
+            member = _member(data_type, name)
+            if member is None:
+                return None
+            value, data_type = with_parts(value, [member.name]), member.type
+        return (value, data_type) if isinstance(data_type, types.Struct) else None
 
     @property
     def _is_qualified(self) -> bool:
@@ -176,6 +181,13 @@ class _StructStar:
             for argument in (exp.Literal.string(name), part)
         ]
         return exp.Anonymous(this="named_struct", expressions=arguments)
+
+
+def _member(data_type: types.DataType | None, name: str) -> types.Field | None:
+    """Return the part of a struct of this name, whatever its case; None if there is none."""
+    if not isinstance(data_type, types.Struct):
+        return None
+    return next((m for m in data_type.fields if m.name.lower() == name.lower()), None)
 
 
 def _names_of(reference: Tree) -> list[str]:

@@ -9,14 +9,15 @@ Does not know: how the clauses of a query become operators (query).
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
+from itertools import chain
 
 from pyspark.sql import SparkSession
 from sqlglot import exp
 
 from relstate.connector.syntax.parsed_query import ParsedQuery, common_tables_around
-from relstate.connector.syntax.tree import Tree, is_star
+from relstate.connector.syntax.tree import Tree, is_star, substituted, text_of, whole_number
 from relstate.storage import errors, types
 
 from ..plan.materialize import Materialize
@@ -70,6 +71,7 @@ def plan_view(
     _check_tables(parsed, tables)
     columns = analysis.columns(parsed)
     builder = Builder(analysis)
+    tree = _with_row_counts(tree, analysis)
     tree = with_order_by(_with_names_of_spark(tree, columns, analysis))
     try:
         relation = QueryPlanner(builder, tables, parsed).plan(tree, {})
@@ -78,12 +80,30 @@ def plan_view(
         if isinstance(error, DecorrelationError):
             raise errors.UnsupportedStatementError(str(error)) from None
         raise
+    if any(isinstance(data_type, types.Map) for data_type in builder.field_types.values()):
+        # What a subquery reads of a map is kept, but Spark may refuse to evaluate it.
+        analysis.check_outer_types(parsed)
     node = merge_operators(plan_unbounded_ranks(relation.node))
     relation = replace(relation, node=compare_in_joins(builder, node))
     root = cluster_root(_materialize(relation, columns, names), cluster_by)
     plan = simplify_plan(root)
     check_time_independent(plan, analysis)
     return plan
+
+
+def _with_row_counts(tree: Tree, analysis: Analysis) -> Tree:
+    """Return a query with numbers for constant expressions after LIMIT and OFFSET."""
+
+    def replacement(node: Tree) -> Tree | None:
+        if not isinstance(node, exp.Limit | exp.Offset):
+            return None
+        value = node.expression
+        if whole_number(value) is not None or value.find(exp.Column, exp.Var, exp.Query):
+            return None
+        number = analysis.number_of(text_of(value))
+        return None if number is None else type(node)(expression=exp.Literal.number(number))
+
+    return substituted(tree, replacement)
 
 
 def _with_names_of_spark(tree: Tree, columns: Sequence[types.Field], analysis: Analysis) -> Tree:
@@ -98,9 +118,8 @@ def _with_names_of_spark(tree: Tree, columns: Sequence[types.Field], analysis: A
     _add_names(named, [field.name for field in columns], read_names)
     for select in named.find_all(exp.Select):
         if select is not named and not all(map(_is_named, select.expressions)):
-            names = analysis.names_of(_alone(select))
-            if not names and (joined := _lateral_alone(select)) is not None:
-                names = analysis.names_of(joined)
+            queries = chain([_alone(select)], _joined_alone(select))
+            names = next(filter(None, map(analysis.names_of, queries)), [])
             _add_names(select, names, read_names)
     return named
 
@@ -133,28 +152,34 @@ def _alone(select: Tree) -> Tree:
     return alone
 
 
-def _lateral_alone(select: Tree) -> Tree | None:
-    """Return a query of the columns of a SELECT after LATERAL, joined with the inputs before it.
+def _joined_alone(select: Tree) -> Iterator[Tree]:
+    """Yield queries of the columns of a nested SELECT, joined with inputs that it may read.
 
-    None for another SELECT.
+    Those of each query around it whose FROM it can see.
     """
-    lateral = select.find_ancestor(exp.Query, exp.Lateral)
-    while isinstance(lateral, exp.Subquery) and not lateral.alias:
-        lateral = lateral.find_ancestor(exp.Query, exp.Lateral)
-    join = None if lateral is None else lateral.parent
-    if not isinstance(lateral, exp.Lateral) or not isinstance(join, exp.Join):
-        return None
-    around = join.parent
-    if not isinstance(around, exp.Select):
-        return None
-    copy = lateral.copy()
-    copy.set("alias", exp.TableAlias(this=exp.to_identifier(_LATERAL)))
-    joins = [part.copy() for part in around.args["joins"][: join.index]]
+    part = select
+    while part.parent is not None:
+        around = part.parent
+        if isinstance(around, exp.Select) and around.args.get("from_") is not None:
+            joins = around.args.get("joins") or []
+            if isinstance(part, exp.Join) and isinstance(part.this, exp.Lateral):
+                joins = joins[: part.index]
+            if not isinstance(part, exp.From | exp.With) and (
+                part.arg_key != "joins" or isinstance(part.this, exp.Lateral)
+            ):
+                yield _joined(select, around, joins)
+        part = around
+
+
+def _joined(select: Tree, around: Tree, joins: Sequence[Tree]) -> Tree:
+    """Return a query of the columns of a SELECT, joined with inputs of the one around it."""
+    alias = exp.TableAlias(this=exp.to_identifier(_LATERAL))
+    lateral = exp.Lateral(this=exp.Subquery(this=_alone(select)), alias=alias)
     with_ = _alone(around).args.get("with_")
     return exp.Select(
         expressions=[exp.Column(this=exp.Star(), table=exp.to_identifier(_LATERAL))],
         from_=around.args["from_"].copy(),
-        joins=[*joins, exp.Join(this=copy, kind="CROSS")],
+        joins=[*(join.copy() for join in joins), exp.Join(this=lateral, kind="CROSS")],
         with_=None if with_ is None else with_.copy(),
     )
 

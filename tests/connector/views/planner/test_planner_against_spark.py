@@ -43,6 +43,7 @@ SELECT w.*, t.* EXCEPT (id, m) FROM t JOIN w USING (id)
 SELECT * EXCEPT (w.id, arr, m) FROM t JOIN w ON t.id = w.id
 SELECT g, count_min_sketch(seed => 1, epsilon => 0.5D, confidence => 0.5D, column => x) AS c FROM t GROUP BY g
 SELECT transform(arr, e -> e + x) tr, aggregate(arr, 0, (q, e) -> q + e) FROM t
+SELECT id, transform(arr, x -> x + t.x + size(filter(arr, id -> id > t.id OR x > 3))) AS a, transform(array(st), st -> st.a + t.st.a) AS b FROM t
 SELECT date'2020-01-02' dd, interval 1 day + ts, 1L + x, 1.5D FROM t WHERE ts > timestamp'2020-01-02'
 SELECT id, timestampadd(DAY, 1, ts) a, datediff(DAY, ts, ts) b, date_add(ts, 3) c FROM t
 SELECT * EXCEPT (arr, m, st) FROM t x WHERE X.ID > 3 AND x.St.A > 4
@@ -255,6 +256,14 @@ SELECT t.id, u.k FROM t FULL JOIN u ON t.x = u.x AND (u.k NOT IN (SELECT coalesc
 SELECT t.id, u.k FROM t LEFT JOIN u ON upper(t.g) COLLATE UTF8_LCASE = u.g AND t.x = u.x
 SELECT g, id, k FROM (SELECT id, upper(g) COLLATE UNICODE_CI AS g FROM t WHERE id < 9) FULL JOIN (SELECT k, g COLLATE UNICODE_CI AS g FROM u WHERE k > 4) USING (g)
 SELECT q.* FROM w, LATERAL (SELECT w.*, w.id + 1 AS n) q
+SELECT t.id, q.* FROM (SELECT id, named_struct('s', st, 'n', x) AS o FROM t) t, LATERAL (SELECT t.o.s.*, k FROM u WHERE u.x = t.o.n) q
+SELECT id, o.s.* EXCEPT (b), struct(o.s.*) AS r FROM (SELECT id, named_struct('s', st, 'n', x) AS o FROM t)
+SELECT id FROM t WHERE EXISTS (SELECT 1 FROM (SELECT * FROM u WHERE t.m['a'] = u.x) GROUP BY name)
+SELECT id, q.n FROM t, LATERAL (SELECT max(v) AS n FROM (SELECT k + element_at(m, 'a') AS v FROM u WHERE u.k < t.id)) q
+SELECT IDENTIFIER('id'), IDENTIFIER('abs')(IDENTIFIER('t.x')) AS z FROM IDENTIFIER('t') ORDER BY IDENTIFIER('id') LIMIT 1 + length('ab') OFFSET 2 * 2
+(SELECT id FROM t LIMIT 0) UNION ALL (SELECT id FROM w ORDER BY id LIMIT 2)
+SELECT id, l.`max(k)` AS n FROM t, LATERAL (SELECT max(k) FROM u WHERE u.g = t.g UNION ALL SELECT min(k) FROM u WHERE u.g = t.g) l
+SELECT id, l.`(k + 1)` AS n, (SELECT `max(k)` + 1 FROM (SELECT max(k) FROM u WHERE u.g = t.g)) AS m FROM t, LATERAL (SELECT `(k + 1)` FROM (SELECT k + 1 FROM u WHERE u.g = t.g)) l
 WITH a AS (SELECT g, x + 1, count(1) FROM t GROUP BY g, x + 1), b AS (SELECT g, max(`count(1)`) FROM a GROUP BY g) SELECT b.`max(count(1))` AS c, a.`(x + 1)` AS d FROM a JOIN b USING (g)
 SELECT `count(1)` AS c FROM (SELECT count(1) FROM t UNION ALL SELECT k FROM u)
 SELECT q.*, (SELECT struct(w.*)) AS s FROM w, LATERAL (SELECT k, w.* EXCEPT (v) FROM u WHERE u.k > w.id ORDER BY k, g LIMIT 1) q
