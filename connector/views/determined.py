@@ -201,7 +201,7 @@ def _aggregate(node: Aggregate | GroupRecompute, child: Determined) -> Determine
         tree = parse_expression(recomputed.text)
         if not child.has({*columns_of(tree), *recomputed.inputs}):
             continue
-        if not depends_on_order(tree):
+        if not depends_on_order(tree) and not _is_collated(recomputed.output.type):
             exact.add(recomputed.output.name)
         elif _collects(tree, recomputed.output.type):
             lists.add(recomputed.output.name)
@@ -214,8 +214,12 @@ def _collects(call: Tree, data_type: types.DataType) -> bool:
         data_type, types.Array
     ):
         return False
-    element = data_type.element
-    return not (isinstance(element, types.String) and element.is_collated)
+    return not _is_collated(data_type.element)
+
+
+def _is_collated(data_type: types.DataType) -> bool:
+    """Return whether equal values of a type may be different strings."""
+    return isinstance(data_type, types.String) and data_type.is_collated
 
 
 def _top_n(node: TopN, child: Determined) -> Determined | None:

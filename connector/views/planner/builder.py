@@ -21,6 +21,7 @@ from relstate.connector.syntax.tree import (
     comparable_text,
     conjunction,
     is_column,
+    parse_expression,
     text_of,
     without_parentheses,
 )
@@ -33,6 +34,7 @@ from .analysis import Analysis
 from .clock_comparisons import has_clock
 from .clock_conditions import filter_by_clock, split_condition
 from .clock_flags import attach_flags
+from .collations import bytes_text, collation_key, is_collated
 from .expressions import SUBQUERY_CALL, unsupported_error
 from .rank_bound import apply_rank_bound
 
@@ -257,12 +259,39 @@ class Builder:
         new_name = self.namer.unique_name(name)
         return self._project(node, [(new_name, cast_text(types.quoted(name), data_type))]), new_name
 
+    def collation_keys(self, node: Node, names: Sequence[str]) -> tuple[Node, tuple[str, ...]]:
+        """Return an operator with the keys of collated strings as fields, and the names.
+
+        For each of ``names`` that of its key, or its own if it needs or has none.
+        """
+        texts = {name: collation_key(types.quoted(name), node.type_of(name)) for name in names}
+        keys = {name: parse_expression(text) for name, text in texts.items() if text is not None}
+        if not keys:
+            return node, tuple(names)
+        node, key_names = self.compute(node, list(keys.values()), [f"{name}_key" for name in keys])
+        by_name = dict(zip(keys, key_names, strict=True))
+        return node, tuple(by_name.get(name, name) for name in names)
+
+    def as_bytes(self, node: Node, names: Sequence[str]) -> tuple[Node, tuple[str, ...]]:
+        """Return an operator with collated strings as fields compared by bytes, and the names.
+
+        For each of ``names`` that of this field; its own if it is not such a string.
+        """
+        collated = [name for name in names if is_collated(node.type_of(name))]
+        texts = [parse_expression(bytes_text(types.quoted(name))) for name in collated]
+        if not collated:
+            return node, tuple(names)
+        node, fields = self.compute(node, texts, collated)
+        by_name = dict(zip(collated, fields, strict=True))
+        return node, tuple(by_name.get(name, name) for name in names)
+
     def compute_order(
         self, node: Node, keys: Iterable[tuple[Tree, bool, bool]], clause: str
     ) -> tuple[Node, tuple[Order, ...]]:
         """Return an operator with the sort keys (expression, descending, NULLs first) as fields."""
         sort_keys = list(keys)
         node, names = self.compute(node, [expression for expression, _, _ in sort_keys])
+        node, names = self.collation_keys(node, names)
         orders: dict[str, Order] = {}
         for name, (_, descending, nulls_first) in zip(names, sort_keys, strict=True):
             check_keyable(node.type_of(name), clause)
@@ -380,9 +409,9 @@ def _orderless_reason(data_type: types.DataType) -> str:
     match data_type:
         case types.String():
             return (
-                "of collated strings that are equal Spark shows any, and keys are compared by "
-                "their bytes; write what they have in common, as lower(name) COLLATE UTF8_BINARY "
-                "for UTF8_LCASE, or the strings as they are, name COLLATE UTF8_BINARY"
+                "keys are compared by their bytes, and no function of Spark returns what strings "
+                "that are equal by a collation of ICU have in common; write name COLLATE "
+                "UTF8_LCASE, or the strings as they are, name COLLATE UTF8_BINARY"
             )
         case types.Map():
             return "maps have no order; write array_sort(map_entries(m)), which is equal for them"

@@ -81,7 +81,8 @@ def compare_by_equalities(
     if not correlation.others:
         return inner, correlation
     inner, pairs = join_compared_values(builder, outer, inner, correlation.conditions)
-    return inner, Correlation.of_fields(pairs)
+    equalities = [Equality(value, column(field), True) for value, field in pairs]
+    return inner, Correlation(equalities, ())
 
 
 def with_outer_values(tree: Tree, values: Mapping[str, Tree]) -> Tree:

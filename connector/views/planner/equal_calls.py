@@ -5,6 +5,8 @@
     count_if                count of the rows for which it is true
     min_by, max_by          the value in the least or greatest struct of the order and the value
     any_value, first, last  the value in the least or greatest struct of the row's key and the value
+    min, max                of collated strings: as min_by and max_by of them and their keys
+    count(DISTINCT …)       of collated strings: of their keys
     regr_count              count of the *pairs*: of the rows whose values are both not NULL
     corr, regr_…            the averages, variances and the covariance of the pairs
 
@@ -30,6 +32,7 @@ from relstate.storage import types
 
 from .builder import is_keyable
 from .calls import AggregateCall, function_of, name_of
+from .collations import bytes_text, collation_key, is_collated, with_type
 
 _EXTREMES: dict[str, type[exp.Min | exp.Max]] = {
     "bool_and": exp.Min, "every": exp.Min, "bool_or": exp.Max, "any": exp.Max, "some": exp.Max,
@@ -80,6 +83,10 @@ def as_maintained(call: Tree, rows: Input) -> Tree:
         return _as_struct(call, name, rows)
     if name in _PAIR_FORMULAS:
         return _as_formula(call, name)
+    if name in ("min", "max"):
+        return _as_collated_extreme(call, name, rows)
+    if name == "count":
+        return _as_count_of_keys(call, rows)
     if name == "mode":
         return _as_mode(call, rows)
     return call
@@ -109,24 +116,74 @@ def _as_struct(call: Tree, name: str, rows: Input) -> Tree:
     if name in _PICKS:
         if len(arguments) != 2:
             return call
-        function, order = _PICKS[name], [f"'by', {arguments[1]}"]
+        function, by = _PICKS[name], _sortable(arguments[1], rows)
+        order = [f"'by', {by}"]
         condition = f"({arguments[1]}) IS NOT NULL"
-        compared = [value, arguments[1]]
+        compared = [by]
     else:
-        function, compared = _ENDS[name], [value]
+        function, compared = _ENDS[name], []
         order = [f"'k{number}', {types.quoted(field)}" for number, field in enumerate(rows.key)]
         ignores_nulls = _ignores_nulls(parts, arguments)
         if ignores_nulls is None:
             return call
         if ignores_nulls:
             condition = f"({value}) IS NOT NULL"
+    return _in_struct(call, function, order, value, condition, compared, rows)
+
+
+def _in_struct(
+    call: Tree,
+    function: str,
+    order: Sequence[str],
+    value: str,
+    condition: str,
+    compared: Sequence[str],
+    rows: Input,
+) -> Tree:
+    """Return a value in an extreme struct; the call itself if what is ``compared`` has no order.
+
+    ``order``: the parts of the struct before the value; ``condition``: of the rows, "" for all.
+    """
+    data_type = rows.type_of(parse_expression(value))
+    if is_collated(data_type):  # The state has it as it is.
+        stored = bytes_text(value)
+    else:
+        stored, compared = value, [value, *compared]
     if not all(is_keyable(rows.type_of(parse_expression(text))) for text in compared):
         return call
-    struct = f"named_struct({', '.join(order)}, 'value', {value})"
+    struct = f"named_struct({', '.join(order)}, 'value', {stored})"
     if condition:
         struct = f"CASE WHEN {condition} THEN {struct} END"
     extreme = parse_expression(f"{function}({struct})")
-    return with_parts(_with_filter(extreme, parts), ["value"])
+    picked = with_parts(_with_filter(extreme, AggregateCall.of(call)), ["value"])
+    if stored == value:
+        return picked
+    return with_type(picked, data_type)
+
+
+def _sortable(text: str, rows: Input) -> str:
+    """Return what has the order of a value by its bytes; the value itself if none is known."""
+    return collation_key(text, rows.type_of(parse_expression(text))) or text
+
+
+def _as_collated_extreme(call: Tree, name: str, rows: Input) -> Tree:
+    (argument,) = AggregateCall.of(call).call.expressions
+    text = text_of(argument)
+    key = collation_key(text, rows.type_of(argument))
+    if key is None:
+        return call
+    return _in_struct(call, name, [f"'by', {key}"], text, f"({text}) IS NOT NULL", [], rows)
+
+
+def _as_count_of_keys(call: Tree, rows: Input) -> Tree:
+    parts = AggregateCall.of(call)
+    if not parts.is_distinct:
+        return call
+    texts = list(map(text_of, parts.call.expressions))
+    keys = [_sortable(text, rows) for text in texts]
+    if keys == texts:
+        return call
+    return _with_filter(parse_expression(f"count(DISTINCT {', '.join(keys)})"), parts)
 
 
 def _ignores_nulls(parts: AggregateCall, arguments: Sequence[str]) -> bool | None:

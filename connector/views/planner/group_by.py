@@ -19,6 +19,7 @@ from relstate.connector.syntax.tree import (
     column,
     columns_of,
     comparable_text,
+    is_column,
     number_text,
     parse_expression,
     substituted,
@@ -34,7 +35,14 @@ from ..plan.node import Names, Node
 from ..plan.recompute import GroupRecompute
 from ..plan.stateless import Output, Project
 from .approximate_counts import is_approximate_count, join_groups, plan_approximate_count
-from .builder import Builder, check_keyable, field_title, has_subquery_call, is_map_key
+from .builder import (
+    Builder,
+    check_keyable,
+    field_title,
+    has_subquery_call,
+    is_map_key,
+    pass_through_output,
+)
 from .calls import (
     EMPTY_WITHOUT_ROWS,
     ZERO_WITHOUT_ROWS,
@@ -48,6 +56,7 @@ from .calls import (
     name_of,
     values_of,
 )
+from .collations import is_collated, is_keyless, with_type
 from .equal_calls import Input, as_maintained
 from .expressions import VARIANCE_FUNCTIONS, unsupported_error
 from .recompute import plan_group_recompute
@@ -138,6 +147,20 @@ def _plan_calls(
     """Return (the aggregate, the values of the group over its fields, those of the calls)."""
     if any(map(has_subquery_call, calls)):
         node, calls = builder.attach_values(node, calls)
+    node, groups, group_values = _compute_groups(builder, node, group)
+    picks = [call for value in group_values for call in find_aggregates(value)]
+    operator, results = _plan_by(builder, node, groups, [*calls, *picks], is_global=not group)
+    picked = dict(zip(map(comparable_text, picks), results[len(calls) :], strict=True))
+    values = [
+        substituted(value, lambda part: picked.get(comparable_text(part))) for value in group_values
+    ]
+    return operator, values, results[: len(calls)]
+
+
+def _plan_by(
+    builder: Builder, node: Node, groups: Names, calls: Sequence[Tree], *, is_global: bool
+) -> tuple[Node, list[Tree]]:
+    """Return (the aggregate by the fields of a group, the values of calls over its fields)."""
     counts = [call for call in calls if is_approximate_count(builder, node, call)]
     others = [call for call in calls if call not in counts]
     equal = _with_maintained(builder, node, others)
@@ -145,25 +168,24 @@ def _plan_calls(
     ambiguous_calls = {
         comparable_text(part)
         for call, tree in zip(others, equal, strict=True)
-        if depends_on_order(call)
+        if depends_on_order(call) or (tree is not call and _is_extreme(call))
         for part in _find_calls(tree)
     }
     parsed_calls = _parse_calls(builder, node, maintained_calls, ambiguous_calls)
-    node, groups, group_values = _compute_groups(builder, node, group)
     if parsed_calls is not None:
         node, output_calls = _compute_calls(builder, node, parsed_calls)
     distinct_groups = tuple(dict.fromkeys(groups))
-    if not group:
+    if is_global:
         node, all_rows = builder.with_constant(node, "all_rows")
         distinct_groups = (all_rows,)
     if parsed_calls is None:
         recompute, results = plan_group_recompute(
-            builder, node, distinct_groups, calls, is_global=not group
+            builder, node, distinct_groups, calls, is_global=is_global
         )
-        return recompute, group_values, list(map(column, results))
+        return recompute, list(map(column, results))
     # Equal calls (count(1), count(*)) are computed once.
     operator: Node = Aggregate(
-        node, distinct_groups, tuple(dict.fromkeys(output_calls)), is_global=not group
+        node, distinct_groups, tuple(dict.fromkeys(output_calls)), is_global=is_global
     )
     outputs = (call.output.name for call in output_calls)
     names = dict(zip(maintained_calls, outputs, strict=True))
@@ -173,7 +195,7 @@ def _plan_calls(
     }
     for call in counts:
         estimates, estimate = plan_approximate_count(
-            builder, node, distinct_groups, call, is_global=not group
+            builder, node, distinct_groups, call, is_global=is_global
         )
         values[comparable_text(call)] = column(estimate)
         is_alone = not others and call is counts[0]
@@ -187,22 +209,30 @@ def _plan_calls(
                 list(zip(distinct_groups, distinct_groups, strict=True)),
             )
         )
-    return operator, group_values, [values[comparable_text(call)] for call in calls]
+    return operator, [values[comparable_text(call)] for call in calls]
 
 
 def _with_maintained(builder: Builder, node: Node, calls: Sequence[Tree]) -> list[Tree]:
     """Return calls as expressions over calls that the aggregate executor maintains, if possible."""
 
     def type_of(tree: Tree) -> types.DataType:
+        if is_column(tree):
+            return node.type_of(tree.name)
         return builder.analysis.types_of(node.fields, [text_of(tree)])[0]
 
     rows = Input(node.key, type_of)
     return [as_maintained(call, rows) for call in calls]
 
 
-def plan_distinct(node: Node, fields: Sequence[str]) -> Node:
-    """Return each distinct row once."""
+def _is_extreme(call: Tree) -> bool:
+    return isinstance(function_of(call), exp.Min | exp.Max)
+
+
+def plan_distinct(builder: Builder, node: Node, fields: Sequence[str]) -> Node:
+    """Return each distinct row once; of collated strings that are equal the first."""
     data_types = {name: node.type_of(name) for name in fields}
+    if any(map(is_collated, data_types.values())):
+        return _distinct_by_collation(builder, node, list(data_types))
     nulls = [name for name, data_type in data_types.items() if data_type == types.Void()]
     if len(nulls) == len(data_types):
         nulls = []
@@ -217,13 +247,25 @@ def plan_distinct(node: Node, fields: Sequence[str]) -> Node:
     return Project(distinct, tuple(outputs))
 
 
+def _distinct_by_collation(builder: Builder, node: Node, names: Sequence[str]) -> Node:
+    operator, values, _ = _plan_calls(builder, node, list(map(column, names)), [])
+    own = set(names) & set(operator.key)
+    outputs = [pass_through_output(f) for f in operator.fields if f.name in operator.key]
+    outputs += [
+        Output(types.Field(name, node.type_of(name)), text_of(value))
+        for name, value in zip(names, values, strict=True)
+        if name not in own
+    ]
+    return Project(operator, tuple(outputs))
+
+
 def _compute_groups(
     builder: Builder, node: Node, group: Sequence[Tree]
 ) -> tuple[Node, Names, list[Tree]]:
     """Return (an operator with the keys of a group, their fields, the values of the group).
 
     The key of a map is its entries in the order of their keys; the value is a map in that order, as
-    that of Spark.
+    that of Spark. The value of a collated string has a call: any of those that are equal.
     """
     node, names = builder.compute(node, group, [field_title(tree) for tree in group])
     maps = [name for name in dict.fromkeys(names) if is_map_key(node.type_of(name))]
@@ -235,7 +277,12 @@ def _compute_groups(
     values: dict[str, Tree] = {name: column(name) for name in names}
     for name, key in keys.items():
         values[name] = parse_expression(f"map_from_entries({types.quoted(key)})")
-    groups = tuple(keys.get(name, name) for name in names)
+    node, groups = builder.collation_keys(node, [keys.get(name, name) for name in names])
+    node, stored = builder.as_bytes(node, names)
+    for name, field in zip(names, stored, strict=True):
+        if field != name:
+            call = exp.Anonymous(this="any_value", expressions=[column(field)])
+            values[name] = with_type(call, node.type_of(name))
     for name in groups:
         check_keyable(node.type_of(name), "GROUP BY")
     return node, groups, [values[name] for name in names]
@@ -295,7 +342,7 @@ def _compute_calls(
 def _check_argument(call: _ParsedCall, data_type: types.DataType | None) -> None:
     if data_type is None:
         return
-    if call.is_distinct or call.function in (Function.MIN, Function.MAX):
+    if call.is_distinct or _is_extreme_function(call.function):
         check_keyable(data_type, f"{call.function}")
 
 
@@ -318,16 +365,23 @@ def _parse_calls(
         return None
     parsed_calls = [_parse_call(call, text not in ambiguous_calls) for text, call in calls.items()]
     typed_calls = [
-        (_TYPES[call.function], text_of(call.argument))
+        (call.function, text_of(call.argument))
         for call in parsed_calls
-        if call.function in _TYPES and call.argument is not None
+        if (call.function in _TYPES or _is_extreme_function(call.function))
+        and call.argument is not None
     ]
     data_types = builder.analysis.types_of(node.fields, [text for _, text in typed_calls])
     fits = (
-        isinstance(kind, accepted_types[0])
-        for kind, accepted_types in zip(data_types, typed_calls, strict=True)
+        not is_keyless(kind)
+        if _is_extreme_function(function)
+        else isinstance(kind, _TYPES[function])
+        for kind, (function, _) in zip(data_types, typed_calls, strict=True)
     )
     return parsed_calls if all(fits) else None
+
+
+def _is_extreme_function(function: Function) -> bool:
+    return function in (Function.MIN, Function.MAX)
 
 
 def _without_filter(call: Tree) -> Tree:

@@ -33,6 +33,7 @@ from relstate.storage import errors, types
 from ..plan.node import Names, Node
 from .builder import Builder, check_keyable, field_title
 from .calls import is_aggregate_of_group
+from .collations import collation_key
 from .expressions import unsupported_error
 from .generators import plan_elements
 from .group_by import IN_OTHER_WORDS, plan_aggregate
@@ -246,8 +247,9 @@ def expand_sets(
     """Return each row once per set, and the fields of the sets; ``sets``: as those of `GroupBy`."""
     node, names = builder.compute(node, expressions, [field_title(tree) for tree in expressions])
     data_types = [node.type_of(name) for name in names]
-    for data_type in data_types:
-        check_keyable(data_type, "GROUP BY")
+    for name, data_type in zip(names, data_types, strict=True):
+        if collation_key(name, data_type) is None:
+            check_keyable(data_type, "GROUP BY")
     rows = []
     for members in sets:
         cells = (

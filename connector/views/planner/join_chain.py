@@ -21,6 +21,7 @@ from ..plan.join import Join, JoinKind
 from ..plan.node import Node
 from .asof_join import plan_asof_join
 from .builder import Builder, Item, Relation, reads_only
+from .collations import is_collated
 from .expressions import unsupported_error
 from .join_conditions import factor_condition, is_equality, plan_join
 from .memberships import with_join_memberships
@@ -234,9 +235,11 @@ class JoinChain:
         if step.kind is JoinKind.FULL and equalities:
             # If one side has no row, the column has the value of the other: the key field has both.
             count = len(equalities)
-            if isinstance(node, Join) and len(node.keys) == count:
+            compared = [side.name for e in equalities for side in (e.this, e.expression)]
+            is_by_collation = any(is_collated(node.type_of(name)) for name in compared)
+            if isinstance(node, Join) and len(node.keys) == count and not is_by_collation:
                 names: Sequence[str] = [key.field.name for key in node.keys]
-            else:  # by a collation, which gives no key
+            else:
                 values = [
                     exp.Anonymous(this="coalesce", expressions=[e.this.copy(), e.expression.copy()])
                     for e in equalities

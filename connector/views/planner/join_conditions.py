@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from relstate.connector.syntax.tree import (
     Tree,
+    cast_text,
     column,
     columns_of,
     comparable_text,
@@ -21,6 +22,7 @@ from relstate.connector.syntax.tree import (
     disjunction,
     disjuncts,
     is_column,
+    parse_expression,
     text_of,
     without_parentheses,
 )
@@ -43,6 +45,7 @@ from .builder import (
 )
 from .clock_comparisons import has_clock
 from .clock_conditions import split_condition
+from .collations import collation_key, is_collated, is_keyless
 from .comparisons import plan_comparisons, split_ranges
 from .expressions import unsupported_error
 from .memberships import (
@@ -83,7 +86,9 @@ def plan_join(
     equalities, before_left, before_right, residual = [], [], [], []
     for condition in conditions:
         equality = _find_equality(condition, left, right)
-        if equality is not None and not _is_by_collation(builder, left, right, equality):
+        if equality is not None:
+            equality = _of_keys(builder, left, right, equality)
+        if equality is not None:
             equalities.append(equality)
         elif reads_only(left.names, condition) and kind in _LEFT_FIRST:
             before_left.append(condition)
@@ -171,25 +176,46 @@ def _find_equality(condition: Tree, left: Node, right: Node) -> _Equality | None
     return None
 
 
-def _is_by_collation(builder: Builder, left: Node, right: Node, equality: _Equality) -> bool:
-    """Return whether Spark compares two values by a collation: not all equal ones have one key."""
+def _of_keys(builder: Builder, left: Node, right: Node, equality: _Equality) -> _Equality | None:
+    """Return an equality of the keys of two values if Spark compares them by a collation.
+
+    None if the collation has no keys.
+    """
     condition = equality.condition
     fields = [
         field for field in (*left.fields, *right.fields) if field.name in columns_of(condition)
     ]
     text = text_of(condition)
-    if "COLLATE" not in text.upper() and not any(_is_collated_type(field.type) for field in fields):
-        return False
+    if "COLLATE" not in text.upper() and not any(is_collated(field.type) for field in fields):
+        return equality
+    sides = [text_of(equality.left), text_of(equality.right)]
+    data_type = _common_collation(builder, fields, sides)
+    if not is_collated(data_type):
+        return equality
+    keys = [collation_key(cast_text(side, data_type), data_type) for side in sides]
+    left_key, right_key = keys
+    if left_key is None or right_key is None:
+        return None
+    return _Equality(parse_expression(left_key), parse_expression(right_key), equality.is_null_safe)
+
+
+def _common_collation(
+    builder: Builder, fields: Sequence[types.Field], sides: Sequence[str]
+) -> types.DataType:
+    """Return the type in which Spark compares two expressions over fields.
+
+    Fields do not say which of their collations a query wrote with COLLATE, which Spark takes.
+    """
     try:
-        sides = [text_of(equality.left), text_of(equality.right)]
-        data_types = builder.analysis.types_of(fields, [*sides, text])
-    except Exception:  # Of two collations Spark takes neither, unless the text says which.
-        return False
-    return any(map(_is_collated_type, data_types))
-
-
-def _is_collated_type(data_type: types.DataType) -> bool:
-    return isinstance(data_type, types.String) and data_type.is_collated
+        return builder.analysis.types_of(fields, [f"coalesce({', '.join(sides)})"])[0]
+    except Exception:
+        data_types = builder.analysis.types_of(fields, sides)
+        collated = [data_type for data_type in data_types if is_collated(data_type)]
+        if len(collated) != 1 or not all(isinstance(t, types.String) for t in data_types):
+            raise unsupported_error(
+                f"{' = '.join(map(str, data_types))}", "write COLLATE on both sides"
+            ) from None
+        return collated[0]
 
 
 def is_equality(condition: Tree, left: Node, right: Node) -> bool:
@@ -386,7 +412,7 @@ def common_type(
     if l_type == r_type:
         return l_type
     for data_type in (l_type, r_type):
-        if isinstance(data_type, types.String):
+        if is_keyless(data_type):
             check_keyable(data_type, "a comparison with another type")
     is_string = isinstance(l_type, types.String), isinstance(r_type, types.String)
     if any(is_string) and not all(is_string) and not builder.analysis.is_ansi:
@@ -396,5 +422,4 @@ def common_type(
             condition,
         )
     fields = (types.Field(l_name, l_type), types.Field(r_name, r_type))
-    coalesced = f"coalesce({text_of(column(l_name))}, {text_of(column(r_name))})"
-    return builder.analysis.types_of(fields, [coalesced])[0]
+    return _common_collation(builder, fields, [text_of(column(name)) for name in (l_name, r_name)])

@@ -47,6 +47,7 @@ from .from_clause import has_join_condition, is_left_join
 from .generators import named_columns
 from .group_by import has_aggregates, plan_aggregate, plan_distinct, with_defaults
 from .join_conditions import plan_join
+from .keyless_order import keyless_position
 from .limit_rule import is_limited_per_row
 from .planned_subquery import PlannedSubquery
 from .scope import DecorrelationError, Outer, Scope, having_conditions
@@ -125,7 +126,7 @@ class LateralJoin:
         self._check_own(values)
         right, names = self.builder.compute(right, values, _titles(columns))
         if select.args.get("distinct"):
-            right = plan_distinct(right, [*keys, *names])
+            right = plan_distinct(self.builder, right, [*keys, *names])
         if limit is not None or offset:
             right = self._limited(select, columns, right, keys)
         items = _items(columns, names)
@@ -151,6 +152,8 @@ class LateralJoin:
         if select.args.get("distinct"):
             raise self._error("DISTINCT and LIMIT")
         self._check_own([expression for expression, _, _ in sort_keys])
+        if keyless_position(self.builder, right, sort_keys) is not None:
+            raise self._error("LIMIT, and an order that no state can have")
         right, order = self.builder.compute_order(right, sort_keys, "ORDER BY")
         return TopN(right, tuple(dict.fromkeys(keys)), order, limit, offset)
 
@@ -232,7 +235,7 @@ class LateralJoin:
         right = self.builder.filter(aggregate, outputs[len(values) :])
         right, names = self.builder.compute(right, outputs[: len(values)], _titles(columns))
         if select.args.get("distinct"):
-            right = plan_distinct(right, [*keys, *names])
+            right = plan_distinct(self.builder, right, [*keys, *names])
         left = replace(self, relation=replace(self.relation, node=node))
         return left._joined(right, _items(columns, names), correlation)
 

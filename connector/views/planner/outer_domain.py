@@ -15,15 +15,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from sqlglot import exp
 
 from relstate.connector.syntax.tree import (
     Tree,
+    cast_text,
     column,
     columns_of,
     comparable_text,
     is_column,
+    parse_expression,
     substituted,
 )
 from relstate.storage import types
@@ -41,6 +44,7 @@ from .builder import (
     is_keyable,
     pass_through_output,
 )
+from .collations import is_collated
 from .expressions import function_name, unsupported_error
 from .group_by import plan_aggregate, plan_distinct, with_defaults
 from .grouping_sets import GroupBy, plan_group_by
@@ -75,6 +79,29 @@ class Domain:
     names: Names
     equalities: list[tuple[int, str]] = field(default_factory=list)
     other_equalities: list[Tree] = field(default_factory=list)
+
+    def value_in(self, name: str, position: int) -> Tree:
+        """Return the outer value at a position, which a field has; a collated string is one."""
+        data_type = self._collations.get(position)
+        if data_type is None:
+            return column(name)
+        return parse_expression(cast_text(types.quoted(name), data_type))
+
+    @cached_property
+    def _collations(self) -> dict[int, types.DataType]:
+        """The types of the outer values that are collated, by position."""
+        data_types = {
+            position: self.builder.type_of(value)
+            for position, (value, name) in enumerate(
+                zip(self.outer.parameters.values(), self.names, strict=False)
+            )
+            if isinstance(self.node.type_of(name), types.String)
+        }
+        return {
+            position: data_type
+            for position, data_type in data_types.items()
+            if is_collated(data_type)
+        }
 
     def is_read_in(self, tree: Tree) -> bool:
         """Return whether a part of a query may name one of the values."""
@@ -162,7 +189,7 @@ class DomainColumns:
         name = outer.parameter(node).name
         position = list(outer.parameters).index(name)
         if position < len(self.fields):
-            return column(self.fields[position])
+            return self.domain.value_in(self.fields[position], position)
         if position < len(self.domain.names) and len(outer.references) == count:
             raise unsupported_error(
                 "a column of the query around a subquery", "write it in its SELECT or WHERE", node
@@ -201,9 +228,18 @@ class _NoOuterColumns:
         return [(None, self.parameter(star))]
 
 
+def compute_parameters(builder: Builder, outer: Outer, node: Node) -> tuple[Node, Names]:
+    """Return an operator with the parameters of ``outer`` as fields, and these fields.
+
+    Collated strings as their bytes: those that are equal are different values to a subquery.
+    """
+    node, names = builder.compute(node, list(outer.parameters.values()))
+    return builder.as_bytes(node, names)
+
+
 def plan_domain(builder: Builder, outer: Outer, node: Node, names: Sequence[str]) -> Domain:
     """Return the domain of rows; ``names``: their fields with the parameters of ``outer``."""
-    return Domain(builder, outer, plan_distinct(node, names), tuple(names))
+    return Domain(builder, outer, plan_distinct(builder, node, names), tuple(names))
 
 
 def find_parameters(builder: Builder, outer: Outer, plan: Callable[[Domain], Relation]) -> None:
@@ -231,6 +267,8 @@ def _unknown_domain(builder: Builder, outer: Outer) -> Domain:
                 value,
             )
         data_type = builder.type_of(value)
+        if is_collated(data_type):
+            data_type = types.String()
         if not is_keyable(data_type):
             raise unsupported_error(
                 f"a {data_type} of the query around a subquery, whose rows are computed for each "

@@ -48,10 +48,12 @@ from .generators import named_columns, plan_generator
 from .group_by import has_aggregates, plan_distinct
 from .grouping_sets import GroupBy, plan_group_by
 from .join_conditions import joins_one_row_at_most
+from .keyless_order import keyless_position, limit_by_window
 from .lateral import LateralJoin
 from .outer_domain import (
     Domain,
     as_inputs,
+    compute_parameters,
     find_parameters,
     group_over_domain,
     has_one_row_each,
@@ -179,7 +181,7 @@ class QueryPlanner:
             return self.plan(tree.this, context.common_tables, domain)
 
         find_parameters(builder, outer, plan)
-        node, names = builder.compute(relation.node, list(outer.parameters.values()))
+        node, names = compute_parameters(builder, outer, relation.node)
         planned = PlannedSubquery(plan(plan_domain(builder, outer, node, names)), context)
         relation = replace(relation, node=node)
         return LateralJoin(builder, relation, tree, planned, outer, context).over_domain(names)
@@ -263,7 +265,7 @@ class QueryPlanner:
             if tree.args["distinct"].args.get("on"):
                 raise unsupported_error("DISTINCT ON", "Spark does not support it", tree)
             names = [*keys, *(item.field for item in output.items)]
-            distinct = plan_distinct(output.node, names)
+            distinct = plan_distinct(self._builder, output.node, names)
             output = replace(output, node=distinct, inner_order=())
         if any(column_.call is not None for column_ in columns):
             order = _order_of_output(tree, output)
@@ -391,10 +393,14 @@ class QueryPlanner:
             return relation
         if limit == 0:
             return replace(relation, node=self._builder.filter(relation.node, [exp.false()]))
+        keyless = keyless_position(self._builder, relation.node, keys)
+        if keyless is not None and (limit is not None or offset):
+            node = limit_by_window(self._builder, relation, keys, limit, offset)
+            return replace(relation, node=node, order=())
         # Without keys any rows are right: the first ones by the key of the operator are taken.
         node, order = relation.node, relation.inner_order
         if keys:
-            node, order = self._builder.compute_order(node, keys, "ORDER BY")
+            node, order = self._builder.compute_order(node, keys[:keyless], "ORDER BY")
         if limit is not None or offset:
             node = self._builder.limit(node, order, limit, offset, relation.domain)
         if relation.domain:
@@ -428,7 +434,7 @@ class QueryPlanner:
         if not tree.args.get("distinct"):
             return relation
         fields = [item.field for item in relation.items]
-        return replace(relation, node=plan_distinct(relation.node, fields))
+        return replace(relation, node=plan_distinct(self._builder, relation.node, fields))
 
     def _plan_counted(
         self, tree: exp.SetOperation, common_tables: CommonTables, domain: Domain | None

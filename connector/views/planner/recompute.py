@@ -43,7 +43,9 @@ def plan_group_recompute(
         node, list(inputs.values()), [field_title(value) for value in inputs.values()]
     )
     fields = dict(zip(inputs, names, strict=True))
-    resolved = [_resolve(call, fields) for call in parsed_calls]
+    node, keys = builder.collation_keys(node, names)
+    distinct = dict(zip(names, keys, strict=True))
+    resolved = [_resolve(call, fields, distinct) for call in parsed_calls]
     data_types = builder.analysis.types_of(node.fields, [call.text for call in resolved])
     outputs: dict[_ResolvedCall, GroupCall] = {}
     for parsed, call, data_type in zip(parsed_calls, resolved, data_types, strict=True):
@@ -96,10 +98,14 @@ def _parse(tree: Tree) -> AggregateCall:
     return call
 
 
-def _resolve(call: AggregateCall, fields: Mapping[str, str]) -> _ResolvedCall:
+def _resolve(
+    call: AggregateCall, fields: Mapping[str, str], keys: Mapping[str, str]
+) -> _ResolvedCall:
+    """Return a call over ``fields``; ``keys``: by field, the one that its distinct values have."""
     distinct = None
     if call.is_distinct:
-        distinct = tuple(dict.fromkeys(fields[comparable_text(value)] for value in call.arguments))
+        names = (fields[comparable_text(value)] for value in call.arguments)
+        distinct = tuple(dict.fromkeys(keys[name] for name in names))
     return _ResolvedCall(
         text_of(with_fields_for_values(call.call, fields)),
         distinct,

@@ -109,8 +109,8 @@ class CorrelatedScalar:
         builder = self.subquery.builder
         node, (name,) = builder.compute(node, [value])
         if self.select.args.get("distinct"):
-            node = plan_distinct(node, [*keys, name])
+            node = plan_distinct(builder, node, [*keys, name])
         if set(node.key) <= set(keys):
             return node, column(name)
-        calls, single = self.subquery.single_value(node, name)
+        node, calls, single = self.subquery.single_value(node, name)
         return Aggregate(node, keys, calls), single

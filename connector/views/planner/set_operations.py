@@ -14,9 +14,10 @@ from relstate.connector.syntax.tree import cast_text, parse_expression
 from relstate.storage import types
 
 from ..plan.aggregate import Aggregate, Call, Function
-from ..plan.node import Node
+from ..plan.node import Names, Node
 from ..plan.stateless import Output, Project, Union
 from .builder import Builder, Item, Relation, check_keyable
+from .collations import bytes_text
 from .expressions import unsupported_error
 from .generators import plan_elements
 
@@ -37,10 +38,10 @@ def plan_counted(
     # Counted rows are grouped, and a NULL without a type tells none apart. Without ALL Spark joins
     # the inputs, and takes no two of them for equal.
     uncompared = () if is_distinct else (types.Void(),)
-    group = tuple(field.name for field in fields if field.type not in uncompared)
-    for field in fields:
-        if field.name in group:
-            check_keyable(field.type, operation)
+    compared = [field.name for field in fields if field.type not in uncompared]
+    node, group = builder.collation_keys(node, compared)
+    for name in group:
+        check_keyable(node.type_of(name), operation)
     if not group:
         node, all_rows = builder.with_constant(node, "all_rows")
         group = (all_rows,)
@@ -52,7 +53,8 @@ def plan_counted(
         Call(Function.COUNT, None, types.Field(name, types.BigInt()), False, condition)
         for name, condition in zip(names, conditions, strict=True)
     )
-    counted: Node = Aggregate(node, group, calls)
+    collated = [name for name in compared if name not in group]
+    counted, values = _count(builder, node, group, calls, collated)
     first, second = map(types.quoted, names)
     is_except = operation == "EXCEPT"
     if is_distinct:
@@ -60,18 +62,44 @@ def plan_counted(
         counted = builder.filter(counted, [parse_expression(condition)])
     else:
         copies = f"{first} - {second}" if is_except else f"least({first}, {second})"
-        counted = _copied(builder, counted, group, copies)
+        passed = tuple(name for name in counted.names if name not in names)
+        counted = _copied(builder, counted, passed, copies)
     for field in fields:
-        if field.name not in group:
+        if field.name in collated:
+            counted = builder.with_field(counted, field.name, values[field.name])
+        elif field.name not in group:
             counted = builder.with_field(counted, field.name, "NULL")
     return _relation(counted, inputs[0], fields)
 
 
-def _copied(builder: Builder, node: Node, group: tuple[str, ...], copies: str) -> Node:
-    """Return each row as often as an expression says; not at all if it is not above 0."""
+def _count(
+    builder: Builder, node: Node, group: Names, calls: tuple[Call, ...], collated: Sequence[str]
+) -> tuple[Node, dict[str, str]]:
+    """Return (the aggregate, the value of each collated string over its fields).
+
+    ``calls``: counts of the rows of both inputs. The value is one of the first input's.
+    """
+    in_first = calls[0].filter
+    assert in_first is not None
+    picks, values = [], {}
+    key_parts = [f"'k{n}', {types.quoted(name)}" for n, name in enumerate(node.key)]
+    for name in collated:
+        stored = f"'value', {bytes_text(types.quoted(name))}"
+        struct = f"named_struct({', '.join([*key_parts, stored])})"
+        node, (argument,) = builder.compute(node, [parse_expression(struct)], [name])
+        (data_type,) = builder.analysis.types_of(node.fields, [types.quoted(argument)])
+        output = types.Field(builder.namer.unique_name(name), data_type)
+        picks.append(Call(Function.MIN, argument, output, False, in_first, False))
+        value = f"{types.quoted(output.name)}.value"
+        values[name] = cast_text(value, node.type_of(name))
+    return Aggregate(node, group, (*calls, *picks)), values
+
+
+def _copied(builder: Builder, node: Node, passed: Names, copies: str) -> Node:
+    """Return some fields of each row as often as an expression says; not at all if not above 0."""
     node = builder.filter(node, [parse_expression(f"{copies} > 0")])
     text = f"sequence(CAST(1 AS BIGINT), {copies})"
-    node, _ = plan_elements(builder, node, text, ("copy", "number"), group)
+    node, _ = plan_elements(builder, node, text, ("copy", "number"), passed)
     return node
 
 

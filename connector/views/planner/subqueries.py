@@ -215,6 +215,7 @@ class Subqueries:
         def prepare(rows: Node, call: Tree) -> _Joined:
             rows, names = self.builder.compute(rows, call.expressions)
             own_values, parameters = names[: len(values)], names[len(values) :]
+            rows, parameters = self.builder.as_bytes(rows, parameters)
             domain = plan_domain(self.builder, outer, rows, parameters)
             relation = self.plan_query(query, common_tables, domain)
             if _is_limited_exists(node):

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from relstate.connector.syntax.tree import (
     Tree,
+    cast_text,
     column,
     disjunction,
     parse_expression,
@@ -27,6 +28,7 @@ from ..plan.stateless import Filter, Project
 from ..plan.topn import TopN
 from .builder import Builder, check_keyable, pass_through_output
 from .clauses import select_columns
+from .collations import is_collated
 from .correlation import Correlation, Equality, compare_by_equalities
 from .expressions import unsupported_error
 from .group_by import plan_distinct
@@ -234,7 +236,7 @@ class SubqueryJoin:
         value: Tree = column(name)
         keys = tuple(equality.inner.name for equality in self.correlation.equalities)
         if not set(right.key) <= set(keys):
-            calls, value = self.single_value(right, name)
+            right, calls, value = self.single_value(right, name)
             right = Aggregate(right, keys, calls)
         conditions = self.correlation.conditions
         joined, _ = plan_join(self.builder, node, right, JoinKind.LEFT, conditions)
@@ -253,22 +255,27 @@ class SubqueryJoin:
             node, (renamed,) = self.builder.compute(node, [column(name)])
             return node, column(renamed)
         node, all_rows = self.builder.with_constant(node, "all_rows")
-        calls, value = self.single_value(node, name)
+        node, calls, value = self.single_value(node, name)
         return Aggregate(node, (all_rows,), calls, is_global=True), value
 
-    def single_value(self, node: Node, name: str) -> tuple[tuple[Call, ...], Tree]:
-        """Return the calls of an aggregate over rows that should be one, and its value."""
+    def single_value(self, node: Node, name: str) -> tuple[Node, tuple[Call, ...], Tree]:
+        """Return (the rows, the calls of an aggregate over these, its value) if one is expected."""
+        data_type = node.type_of(name)
+        if is_collated(data_type):
+            node, (name,) = self.builder.as_bytes(node, [name])
         check_keyable(node.type_of(name), "a scalar subquery without an aggregate")
         namer = self.builder.namer
         largest = Call(Function.MAX, name, types.Field(namer.unique_name(name), node.type_of(name)))
         value = types.quoted(largest.output.name)
+        if is_collated(data_type):
+            value = cast_text(value, data_type)
         if _has_limit_of_one(node):
-            return (largest,), column(largest.output.name)
+            return node, (largest,), parse_expression(value)
         rows = Call(Function.COUNT, None, types.Field(namer.unique_name("rows"), types.BigInt()))
         text = (
             f"CASE WHEN {types.quoted(rows.output.name)} > 1 THEN {_TOO_MANY_ROWS} ELSE {value} END"
         )
-        return (rows, largest), parse_expression(text)
+        return node, (rows, largest), parse_expression(text)
 
     # Joins
 
@@ -291,7 +298,7 @@ class SubqueryJoin:
     def _any_row(self, node: Node) -> tuple[Node, str]:
         """Return one row if an operator has rows; its field is a constant."""
         node, constant = self.builder.with_constant(node, "any_row")
-        return plan_distinct(node, [constant]), constant
+        return plan_distinct(self.builder, node, [constant]), constant
 
     def _look_up(self, node: Node, right: Node, equalities: Sequence[Equality]) -> tuple[Node, str]:
         """Return the rows with a field that is not NULL where an operator has equal values."""
@@ -304,7 +311,7 @@ class SubqueryJoin:
         # The subquery may be looked up more than once: its fields get names of their own.
         right, names = _renamed(self.builder, right, [e.inner.name for e in compared])
         compared = [replace(e, inner=column(name)) for e, name in zip(compared, names, strict=True)]
-        right = plan_distinct(right, names)
+        right = plan_distinct(self.builder, right, names)
         right, marker = self.builder.with_constant(right, "found")
         joined, _ = plan_join(
             self.builder, node, right, JoinKind.LEFT, [e.condition for e in compared]
@@ -323,6 +330,8 @@ class SubqueryJoin:
             data_type = common_type(builder, node, outer, right, inner, equality.condition)
             node, outer = builder.cast(node, outer, data_type)
             right, inner = builder.cast(right, inner, data_type)
+            node, (outer,) = builder.collation_keys(node, [outer])
+            right, (inner,) = builder.collation_keys(right, [inner])
             compared.append(Equality(column(outer), column(inner), equality.is_null_safe))
         return node, right, compared
 

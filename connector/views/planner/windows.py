@@ -24,6 +24,7 @@ from ..plan.stateless import Filter
 from ..plan.topn import UNBOUNDED, Ranking, TopN
 from .builder import Builder, field_title
 from .calls import function_of, name_of, values_of, with_fields_for_values
+from .collations import is_keyless
 from .expressions import unsupported_error
 from .ordered_windows import (
     OrderedCallTree,
@@ -87,7 +88,7 @@ def plan_windows(
     ``titles``: the names of the columns that the windows are.
     """
     ranking = _ranking_of(windows[0]) if len(windows) == 1 else None
-    if ranking is not None:
+    if ranking is not None and _has_keys(builder, node, windows[0]):
         node, name = _plan_rank(builder, node, windows[0], ranking, titles[0] or "place")
         return node, [name]
     names: dict[int, str] = {}
@@ -117,6 +118,13 @@ def plan_unbounded_ranks(node: Node) -> Node:
     if not node.offset:
         return ranked
     return Filter(ranked, f"{types.quoted(node.rank.name)} > {node.offset}")
+
+
+def _has_keys(builder: Builder, node: Node, window: Tree) -> bool:
+    """Return whether all values that a window orders rows by can be in the key of a state."""
+    texts = [text_of(value) for value, _, _ in sort_keys(window.args["order"])]
+    data_types = builder.analysis.types_of(node.fields, texts)
+    return not any(map(is_keyless, data_types))
 
 
 def _ranking_of(window: Tree) -> Ranking | None:

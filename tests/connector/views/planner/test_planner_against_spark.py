@@ -256,6 +256,18 @@ SELECT t.id, u.k FROM t FULL JOIN u ON t.x = u.x AND (u.k NOT IN (SELECT coalesc
 SELECT t.id, u.k FROM t LEFT JOIN u ON upper(t.g) COLLATE UTF8_LCASE = u.g AND t.x = u.x
 SELECT g, id, k FROM (SELECT id, upper(g) COLLATE UNICODE_CI AS g FROM t WHERE id < 9) FULL JOIN (SELECT k, g COLLATE UNICODE_CI AS g FROM u WHERE k > 4) USING (g)
 SELECT q.* FROM w, LATERAL (SELECT w.*, w.id + 1 AS n) q
+SELECT lower(c) AS l, x, count(DISTINCT c) AS n, lower(max(c)) AS m, lower(any_value(c)) AS a FROM (SELECT id, x, (CASE WHEN id % 2 = 0 THEN upper(g) ELSE g END) COLLATE UTF8_LCASE AS c FROM t) GROUP BY CUBE (c, x) HAVING count(*) > 1 AND c IS NOT NULL
+SELECT lower(c) AS l, median(id) AS m FROM (SELECT id, x, (CASE WHEN id % 2 = 0 THEN upper(g) ELSE g END) COLLATE UTF8_LCASE AS c FROM t) GROUP BY c
+SELECT x, median(id) AS m, array_size(collect_list(DISTINCT c)) AS d FROM (SELECT id, x, (CASE WHEN id % 2 = 0 THEN upper(g) ELSE g END) COLLATE UTF8_LCASE AS c FROM t) GROUP BY x
+SELECT DISTINCT upper(c) AS u, n FROM (SELECT DISTINCT c, x AS n FROM (SELECT id, x, (CASE WHEN id % 2 = 0 THEN upper(g) ELSE g END) COLLATE UTF8_LCASE AS c FROM t) ORDER BY c DESC, n LIMIT 5)
+SELECT lower(c) AS l FROM (SELECT c FROM (SELECT id, x, (CASE WHEN id % 2 = 0 THEN upper(g) ELSE g END) COLLATE UTF8_LCASE AS c FROM t) EXCEPT ALL SELECT concat(g, '') COLLATE UTF8_LCASE FROM u) UNION ALL SELECT lower(c) FROM (SELECT c FROM (SELECT id, x, (CASE WHEN id % 2 = 0 THEN upper(g) ELSE g END) COLLATE UTF8_LCASE AS c FROM t) INTERSECT SELECT g COLLATE UTF8_LCASE FROM u WHERE k > 4)
+SELECT id, rank() OVER (PARTITION BY c ORDER BY x, id) AS r, count(*) OVER (PARTITION BY c) AS n, lag(id) OVER (ORDER BY c, id) AS p FROM (SELECT id, x, (CASE WHEN id % 2 = 0 THEN upper(g) ELSE g END) COLLATE UTF8_LCASE AS c FROM t)
+SELECT id FROM (SELECT id, x, (CASE WHEN id % 2 = 0 THEN upper(g) ELSE g END) COLLATE UTF8_LCASE AS c FROM t) WHERE c IN (SELECT g COLLATE UTF8_LCASE FROM u WHERE k > 7) OR c NOT IN (SELECT g COLLATE UTF8_LCASE FROM u WHERE k < 12)
+SELECT id, (SELECT max(k) FROM u WHERE g COLLATE UTF8_LCASE = c) AS m, (SELECT max(v) FROM (SELECT k + ascii(lower(c)) AS v FROM u WHERE u.x = q.x) z) AS a FROM (SELECT id, x, (CASE WHEN id % 2 = 0 THEN upper(g) ELSE g END) COLLATE UTF8_LCASE AS c FROM t) q
+SELECT lower(c) AS l, id, k FROM (SELECT id, x, (CASE WHEN id % 2 = 0 THEN upper(g) ELSE g END) COLLATE UTF8_LCASE AS c FROM t) FULL JOIN (SELECT k, g COLLATE UTF8_LCASE AS c FROM u WHERE k > 6) USING (c)
+SELECT id, lower(c) AS l FROM (SELECT id, x, (CASE WHEN id % 2 = 0 THEN upper(g) ELSE concat(g, ' ') END) COLLATE UNICODE_CI_RTRIM AS c FROM t) ORDER BY c DESC, id LIMIT 4 OFFSET 2
+SELECT x, dense_rank() OVER (ORDER BY c) AS r, lower(trim(max(c) OVER (PARTITION BY x))) AS m FROM (SELECT id, x, (CASE WHEN id % 2 = 0 THEN upper(g) ELSE concat(g, ' ') END) COLLATE UNICODE_CI_RTRIM AS c FROM t) QUALIFY rank() OVER (PARTITION BY x ORDER BY c) <= 2 ORDER BY c
+SELECT x, lower(trim(max(c))) AS m FROM (SELECT id, x, (CASE WHEN id % 2 = 0 THEN upper(g) ELSE concat(g, ' ') END) COLLATE UNICODE_CI_RTRIM AS c FROM t) GROUP BY x
 SELECT t.id, q.* FROM (SELECT id, named_struct('s', st, 'n', x) AS o FROM t) t, LATERAL (SELECT t.o.s.*, k FROM u WHERE u.x = t.o.n) q
 SELECT id, o.s.* EXCEPT (b), struct(o.s.*) AS r FROM (SELECT id, named_struct('s', st, 'n', x) AS o FROM t)
 SELECT id FROM t WHERE EXISTS (SELECT 1 FROM (SELECT * FROM u WHERE t.m['a'] = u.x) GROUP BY name)
