@@ -16,15 +16,17 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..segment.key import successor
 from ..segment.keyfilter import filter_memory
 from ..segment.longkey import GROUP_KEY_BYTES
 from ..segment.segment import SegmentFile
 from .encoding import Encoding
+from .keyspan import KeySpan
 from .run import Span
 
 Getter: TypeAlias = Callable[[bytes], bytes | None]
@@ -40,6 +42,8 @@ _ALWAYS = 0x100
 # To ask a file in vain takes about as long as to read the keys of so many entries.
 _ENTRIES_PER_MISS = 6
 _LEAVES_AT_ONCE = 512
+# Of more files than these a lookup asks all, as it would take long to know which have which keys.
+_MOST_SPANS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,25 @@ class VnodeFiles:
     bounds: Sequence[bytes]
     by_span: Sequence[tuple[int, ...]]
 
+    @classmethod
+    def of(cls, numbers: tuple[int, ...], spans: Sequence[KeySpan]) -> VnodeFiles:
+        """Return some files by primary key if that pays.
+
+        There are no bounds if a key may be in more than half of the files, or they are many.
+        ``spans``: of the primary keys of all files.
+        """
+        files = [(spans[n].least, successor(spans[n].greatest), n) for n in numbers]
+        bounds = sorted({bound for first, end, _ in files for bound in (first, end) if bound})
+        by_span: list[tuple[int, ...]] = [()]
+        if len(files) <= _MOST_SPANS and all(end for _, end, _ in files):
+            by_span += (
+                tuple(number for first, end, number in files if end and first <= bound < end)
+                for bound in bounds
+            )
+            if max(map(len, by_span)) * 2 <= len(files):
+                return cls(numbers, bounds, by_span)
+        return cls(numbers, [], [numbers])
+
 
 @dataclass(frozen=True, weakref_slot=True, slots=True)
 class KeyLookups:
@@ -78,7 +101,7 @@ class KeyLookups:
     sequences from the byte of the key's slot, ``slots[hash & mask]``.
     """
 
-    by_vnode: Sequence[tuple[Sequence[bytes], Sequence[Lookups]]]
+    by_vnode: Sequence[tuple[Sequence[bytes], Sequence[Any]]]
     slots: memoryview | None = None
     mask: int = 0
 
@@ -94,13 +117,20 @@ def lookups_until_slots(
     """
     small = [file.rows for file in files if file.is_small]
     most = max((sum(files[n].is_small for n in vnode.numbers) for vnode in vnodes), default=0)
-    count: tuple[Getter, ...] = ()
-    if most and len(files) > 1 and sum(small) <= _MOST_TOGETHER:
-        count = (_Count(sum(small) // (_ENTRIES_PER_MISS * most) + 1, fill),)
+    if not most or len(files) == 1 or sum(small) > _MOST_TOGETHER:
+        return plain_lookups(files, vnodes)
+    return plain_lookups(files, vnodes, _Count(sum(small) // (_ENTRIES_PER_MISS * most) + 1, fill))
+
+
+def plain_lookups(
+    files: Sequence[KeyFile], vnodes: Sequence[VnodeFiles], count: Getter | None = None
+) -> KeyLookups:
+    """Return lookups without slots. ``count`` comes first where several files are asked."""
+    first = () if count is None else (count,)
 
     def lookups_of(_: VnodeFiles, numbers: Sequence[int]) -> Lookups:
         getters = tuple(files[number].get for number in numbers)
-        return (*count, *getters) if len(getters) > 1 else getters
+        return (*first, *getters) if len(getters) > 1 else getters
 
     return KeyLookups(_by_vnode(vnodes, lookups_of))
 
@@ -135,7 +165,7 @@ def lookups_by_slots(
 
 def _by_vnode(
     vnodes: Sequence[VnodeFiles], lookups_of: Callable[[VnodeFiles, Sequence[int]], Lookups]
-) -> list[tuple[Sequence[bytes], Sequence[Lookups]]]:
+) -> list[tuple[Sequence[bytes], Sequence[Any]]]:
     """Return ``by_vnode`` of `KeyLookups`, with what a function makes of the files of a span."""
     by_files = {
         id(vnode): (vnode.bounds, [lookups_of(vnode, numbers) for numbers in vnode.by_span])

@@ -25,7 +25,6 @@ from ..environment import Environment
 from ..errors import SegmentMissingError
 from ..log.expired_read import missing_segment_error
 from ..log.sequenced_segment import SequencedSegment
-from ..segment.key import successor
 from ..segment.registry import registry
 from ..segment.search import KeyRanges
 from ..segment.segment import SegmentFile
@@ -38,6 +37,7 @@ from .keylookups import (
     VnodeFiles,
     lookups_by_slots,
     lookups_until_slots,
+    plain_lookups,
 )
 from .keysearch import SearchedFile
 from .keyspan import KeySpan
@@ -47,8 +47,6 @@ from .scan import Bounds
 
 PrefixGetter: TypeAlias = Callable[[bytes], list[tuple[bytes, bytes]]]
 _Lookup = TypeVar("_Lookup", Getter, PrefixGetter, int)
-# Of more files than these a lookup asks all, as it would take long to know which have which keys.
-_MOST_SPANS = 64
 
 
 class TableFiles:
@@ -80,6 +78,8 @@ class TableFiles:
         # Of every segment that was opened, by its name: vacuum may remove what is not open.
         self._held: dict[str, SegmentFile] = {}
         self.key_lookups: KeyLookups | None = None
+        # What `getters` returns, for all ways to read.
+        self._plain_lookups: KeyLookups | None = None
         self._key_files: tuple[Sequence[KeyFile], Sequence[VnodeFiles]] | None = None
         self._prefix_getters: Sequence[tuple[PrefixGetter, ...]] | None = None
         self.newest_below_by_vnode: Sequence[PrefixGetter] | None = None
@@ -143,7 +143,7 @@ class TableFiles:
         self._held = {}
 
     def _forget_lookups(self) -> None:
-        self.key_lookups = self._key_files = None
+        self.key_lookups = self._key_files = self._plain_lookups = None
         self._prefix_getters = self.newest_below_by_vnode = None
 
     def _sorted_runs(
@@ -229,18 +229,18 @@ class TableFiles:
     def getters(self, full_key: bytes) -> tuple[Getter, ...]:
         """Return the lookup functions of the files that may hold a key, the newest file first."""
         prefix = self._encoding.prefix
-        key_files = self._key_files
-        if key_files is None:
+        lookups = self._plain_lookups
+        if lookups is None:
             cold = self._cold_lookups()
             if cold is not None:
                 return cold.by_vnode[prefix.vnode_of(full_key)]
             key_files = self._open_key_files()
-            self._key_files = key_files
+            lookups = plain_lookups(*key_files)
+            self._key_files, self._plain_lookups = key_files, lookups
             self.key_lookups = lookups_until_slots(*key_files, WeakMethod(self._fill_slots))
-        files, vnodes = key_files
-        vnode = vnodes[prefix.vnode_of(full_key)]
-        numbers = vnode.by_span[bisect_right(vnode.bounds, full_key[prefix.size :])]
-        return tuple(files[number].get for number in numbers)
+        bounds, by_span = lookups.by_vnode[prefix.vnode_of(full_key)]
+        getters: tuple[Getter, ...] = by_span[bisect_right(bounds, full_key[prefix.size :])]
+        return getters
 
     def _open_key_files(self) -> tuple[Sequence[KeyFile], Sequence[VnodeFiles]]:
         files = [
@@ -251,7 +251,7 @@ class TableFiles:
         ]
         numbers = lookups_by_vnode(self.segments, range(len(files)), self._encoding)
         # Vnodes of one shard have the same files.
-        by_files = {chosen: _vnode_files(chosen, self._key_spans) for chosen in set(numbers)}
+        by_files = {chosen: VnodeFiles.of(chosen, self._key_spans) for chosen in set(numbers)}
         return files, [by_files[chosen] for chosen in numbers]
 
     def _fill_slots(self) -> None:
@@ -332,21 +332,3 @@ def shards_in(groups: Sequence[range], vnode_count: int, shards: int) -> set[int
     """Return the numbers of the shards of some ranges of vnodes."""
     owners = shard_of_each_vnode(vnode_count, shards)
     return {shard for group in groups for shard in owners[group.start : group.stop]}
-
-
-def _vnode_files(numbers: tuple[int, ...], spans: Sequence[KeySpan]) -> VnodeFiles:
-    """Return some files, given by their numbers, the newest file first, by primary key if it pays.
-
-    There are no bounds if a key may be in more than half of the files, or they are many.
-    """
-    files = [(spans[number].least, successor(spans[number].greatest), number) for number in numbers]
-    bounds = sorted({bound for first, end, _ in files for bound in (first, end) if bound})
-    by_span: list[tuple[int, ...]] = [()]
-    if len(files) <= _MOST_SPANS and all(end for _, end, _ in files):
-        by_span += (
-            tuple(number for first, end, number in files if end and first <= bound < end)
-            for bound in bounds
-        )
-        if max(map(len, by_span)) * 2 <= len(files):
-            return VnodeFiles(numbers, bounds, by_span)
-    return VnodeFiles(numbers, [], [numbers])

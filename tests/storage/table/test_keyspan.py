@@ -13,13 +13,13 @@ from relstate.storage import Store
 from relstate.storage.log.segment_record import KEY_BOUND_BYTES
 from relstate.storage.paths import SEGMENTS, segment_path
 from relstate.storage.segment.registry import registry
+from relstate.storage.table.keylookups import VnodeFiles
 from relstate.storage.table.keyspan import (
     KeySpan,
     KeyWords,
     PrimaryKeyRanges,
     disjoint_groups,
 )
-from relstate.storage.table.tablefiles import Getter, _key_getters
 from support.stores import committed, contents, rows_of, upsert, written
 
 # Keys of one or two bytes, of which none begins with another, and one that is cut.
@@ -98,20 +98,19 @@ def test_words_let_the_keys_of_a_span_pass(files: list[set[bytes]], asked: list[
 @given(keys_of_files)
 def test_a_lookup_asks_the_files_that_may_have_its_key(files: list[set[bytes]]) -> None:
     """The newest first; no others if most files are told apart by their keys."""
-    getters = [getter_of(keys) for keys in files]
     spans = [span_of_keys(keys) for keys in files]
 
-    bounds, asked = _key_getters(tuple(range(len(files))), spans, getters)
+    vnode = VnodeFiles.of(tuple(range(len(files))), spans)
 
     counts = []
     for key in KEYS:
-        numbers = [getters.index(get) for get in asked[bisect_right(bounds, key)]]
-        assert numbers == sorted(numbers)
+        numbers = vnode.by_span[bisect_right(vnode.bounds, key)]
+        assert list(numbers) == sorted(numbers)
         assert {number for number, keys in enumerate(files) if key in keys} <= {*numbers}
         cut = key[:KEY_BOUND_BYTES]
         counts.append(sum(span.least <= cut <= span.greatest for span in spans))
-        assert len(numbers) == (counts[-1] if bounds else len(files))
-    assert bool(bounds) == (max(counts) * 2 <= len(files))
+        assert len(numbers) == (counts[-1] if vnode.bounds else len(files))
+    assert bool(vnode.bounds) == (max(counts) * 2 <= len(files))
 
 
 def load(store: Store, *parts: range) -> None:
