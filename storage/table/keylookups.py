@@ -27,7 +27,6 @@ from ..segment.longkey import GROUP_KEY_BYTES
 from ..segment.segment import SegmentFile
 from .encoding import Encoding
 from .keyspan import KeySpan
-from .run import Span
 
 Getter: TypeAlias = Callable[[bytes], bytes | None]
 Lookups: TypeAlias = Sequence[Getter] | Mapping[int, Sequence[Getter]]
@@ -48,10 +47,9 @@ _MOST_SPANS = 64
 
 @dataclass(frozen=True, slots=True)
 class KeyFile:
-    """A file of a table. ``span``: that of the table's full keys in it; ``rows``: its entries."""
+    """A file of a table. ``rows``: how many entries of the table it has; ``get``: its lookup."""
 
     file: SegmentFile
-    span: Span
     rows: int
     get: Getter
 
@@ -168,8 +166,8 @@ def _by_vnode(
 ) -> list[tuple[Sequence[bytes], Sequence[Any]]]:
     """Return ``by_vnode`` of `KeyLookups`, with what a function makes of the files of a span."""
     by_files = {
-        id(vnode): (vnode.bounds, [lookups_of(vnode, numbers) for numbers in vnode.by_span])
-        for vnode in vnodes
+        key: (vnode.bounds, [lookups_of(vnode, numbers) for numbers in vnode.by_span])
+        for key, vnode in {id(vnode): vnode for vnode in vnodes}.items()
     }
     return [by_files[id(vnode)] for vnode in vnodes]
 
@@ -183,13 +181,14 @@ def _slots(
     size: int, files: Sequence[KeyFile], vnodes: Sequence[VnodeFiles], encoding: Encoding
 ) -> NDArray[np.uint8]:
     slots = np.zeros(size, np.uint8)
+    distinct = {id(vnode): vnode for vnode in vnodes}
+    every_vnode = range(encoding.vnode_count)
     for number, file in enumerate(files):
         if not file.is_small:
             continue
-        by_files = {id(vnode): _bit(vnode, number) for vnode in vnodes}
+        by_files = {key: _bit(vnode, number) for key, vnode in distinct.items()}
         bits = np.array([by_files[id(vnode)] for vnode in vnodes], np.uint8)
-        first, last = file.span
-        for block in file.file.blocks(first, last + b"\0", _LEAVES_AT_ONCE):
+        for block in file.file.blocks(*encoding.vnode_bounds(every_vnode), _LEAVES_AT_ONCE):
             # The rows of long keys are left to the general way.
             rows = block.take(np.flatnonzero(block.key_lengths < GROUP_KEY_BYTES))
             places = (encoding.key_hashes(rows) & np.uint64(size - 1)).view(np.int64)

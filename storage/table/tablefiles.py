@@ -244,10 +244,8 @@ class TableFiles:
 
     def _open_key_files(self) -> tuple[Sequence[KeyFile], Sequence[VnodeFiles]]:
         files = [
-            KeyFile(file, span, segment.statistics_of(self._table_id).rows, file.getter())
-            for segment, (file, span) in zip(
-                self.segments, self._with_spans(self.segments, self.opened), strict=True
-            )
+            KeyFile(file, segment.statistics_of(self._table_id).rows, file.getter())
+            for segment, file in zip(self.segments, self.opened, strict=True)
         ]
         numbers = lookups_by_vnode(self.segments, range(len(files)), self._encoding)
         # Vnodes of one shard have the same files.
