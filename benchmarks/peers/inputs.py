@@ -48,6 +48,11 @@ class Size:
         return max(self.rows // 1000, 10)
 
     @property
+    def groups(self) -> int:
+        """The number of the many groups: a million of 5 million rows."""
+        return max(self.rows // 5, 10)
+
+    @property
     def gets(self) -> int:
         """The number of gets that are measured together."""
         return min(self.rows // 2, 2000)

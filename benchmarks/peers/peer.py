@@ -64,6 +64,13 @@ class Peer:
         """Count the rows and add up ``m`` by ``i``; the answer is a checksum of the groups."""
         raise MissingError("it is not asked for aggregates")
 
+    def many_groups(self, groups: int) -> Work:
+        """Count the rows and add up ``m`` by ``k % groups``; the answer adds the groups up again.
+
+        They are not sent, which would take longer than all else.
+        """
+        raise MissingError("it is not asked for aggregates")
+
     def key_range(self, low: int, high: int) -> Work:
         """Read all columns of a range of keys; the answer is count and sum of ``i``."""
         raise MissingError("no ranges")
@@ -124,6 +131,15 @@ class Peer:
 def folder_bytes(folder: Path) -> int:
     """Return the bytes of all files below a folder, and 0 if it is not there."""
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def many_groups_query(table: str, groups: int) -> str:
+    """Return the query of `Peer.many_groups`, which all dialects have."""
+    return (
+        "SELECT count(*), max(n), sum(n), sum(m) FROM "
+        f"(SELECT k % {groups} AS g, count(*) AS n, sum(m) AS m FROM {table} GROUP BY k % {groups}"
+        ") AS q"
+    )
 
 
 def checksum(groups: Sequence[tuple[Any, Any, Any]]) -> list[str]:

@@ -55,7 +55,11 @@ class Workload:
     def titled(self, size: Size) -> str:
         """Return the title with sizes."""
         return self.title.format(
-            upserted=size.upserted, small=size.small, batch=size.batch, batches=BATCHES
+            upserted=size.upserted,
+            small=size.small,
+            batch=size.batch,
+            batches=BATCHES,
+            groups=size.groups,
         )
 
 
@@ -89,6 +93,11 @@ def _reads(state: str, text: str) -> list[Workload]:
     return [
         Workload(f"sum-{state}", f"sum of every column, {text}", Step("sums")),
         Workload(f"group-{state}", f"group by, two columns, {text}", Step("groups")),
+        Workload(
+            f"groups-{state}",
+            f"group by, {{groups:,}} groups, {text}",
+            Step("many_groups", lambda inputs, turn: [inputs.size.groups]),
+        ),
         Workload(
             f"range-{state}",
             f"1% key range, {text}",

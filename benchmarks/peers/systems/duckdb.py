@@ -67,7 +67,7 @@ class DuckdbPeer(SqlPeer):
         query = f"SELECT * FROM t WHERE k BETWEEN {low} AND {high}"
 
         def action() -> pa.Table:
-            return self.connection.execute(query).to_arrow_table()
+            return self.connection.sql(query).to_arrow_table()
 
         return Work(action, lambda rows: [rows.num_rows, sum(rows["i"].to_pylist())])
 
@@ -78,7 +78,7 @@ class DuckdbPeer(SqlPeer):
         query = "SELECT t.* FROM wanted JOIN t USING (k)"
 
         def action() -> pa.Table:
-            return self.connection.execute(query).to_arrow_table()
+            return self.connection.sql(query).to_arrow_table()
 
         return Work(action, lambda rows: sum(rows["i"].to_pylist()))
 

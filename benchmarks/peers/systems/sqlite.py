@@ -75,16 +75,15 @@ class SqlitePeer(SqlPeer):
 
     def sums(self) -> Work:
         """Add up every column, the cents as a decimal."""
-        work = super().sums()
-
-        def answer(rows: list[tuple[Any, ...]]) -> list[str]:
-            return [*map(str, rows[0][:-1]), str(_amount(rows[0][-1]))]
-
-        return Work(work.action, answer)
+        return Work(super().sums().action, _row_with_amount)
 
     def groups(self) -> Work:
         """Add up one column by another."""
         return Work(super().groups().action, _checksum)
+
+    def many_groups(self, groups: int) -> Work:
+        """Add up one column by a computed value."""
+        return Work(super().many_groups(groups).action, _row_with_amount)
 
     def get_many(self, keys: str) -> Work:
         """Fetch the rows of keys that are given as one JSON array, as SQLite's documents advise."""
@@ -151,6 +150,11 @@ def _values(table: pa.Table) -> zip[tuple[Any, ...]]:
 
 def _amount(cents: int) -> Decimal:
     return Decimal(cents).scaleb(-2)
+
+
+def _row_with_amount(rows: list[tuple[Any, ...]]) -> list[str]:
+    """Return the only row as texts, the cents at its end as a decimal."""
+    return [*map(str, rows[0][:-1]), str(_amount(rows[0][-1]))]
 
 
 def _checksum(groups: list[tuple[Any, ...]]) -> list[str]:
