@@ -29,11 +29,6 @@ keys_of_files = st.lists(st.sets(st.sampled_from(KEYS), min_size=1), min_size=1,
 ends = st.none() | st.sampled_from([*KEYS, b"\x02", b"\x05", b"\x04" * KEY_BOUND_BYTES])
 
 
-def getter_of(keys: set[bytes]) -> Getter:
-    """Return the lookup of a key in a file that has some keys; no two are equal."""
-    return lambda key: b"value" if key in keys else None
-
-
 def span_of_keys(keys: set[bytes]) -> KeySpan:
     """Return the span of some keys, as a file has it."""
     cut = [key[:KEY_BOUND_BYTES] for key in keys]
