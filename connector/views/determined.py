@@ -33,7 +33,7 @@ from .plan.shared import Shared
 from .plan.stateless import Filter, Project, Union
 from .plan.temporal import TemporalFilter
 from .plan.topn import Ranking, TopN
-from .plan.window import OrderedWindow
+from .plan.window import OrderedWindow, WindowFunction
 from .planner.calls import (
     EMPTY_WITHOUT_ROWS,
     depends_on_order,
@@ -103,9 +103,8 @@ def determined_fields(node: Node) -> Determined | None:
         case Project():
             return _project(node, *determined_children)
         case Filter():
-            return (
-                determined_children[0] if determined_children[0].has_value(node.condition) else None
-            )
+            own = determined_children[0]
+            return own if own.has_value(node.condition) else _numbered(node)
         case TemporalFilter():
             return _temporal_filter(node, *determined_children)
         case Generate():
@@ -122,6 +121,20 @@ def determined_fields(node: Node) -> Determined | None:
         own.has(child.names) for own, child in zip(determined_children, node.children, strict=True)
     )
     return Determined(frozenset(node.names)) if is_whole else None
+
+
+def _numbered(node: Filter) -> Determined | None:
+    """Return the determined fields of rows that are chosen by their numbers alone, as by OFFSET."""
+    window = node.child
+    if not isinstance(window, OrderedWindow) or len(window.calls) > 1:
+        return None
+    (call,) = window.calls
+    child = determined_fields(window.child)
+    is_number = call.function is WindowFunction.ROW_NUMBER
+    read = columns_of(parse_expression(node.condition))
+    if not is_number or read != {call.output.name} or child is None or not child.has(window.group):
+        return None
+    return _open_among_ties(window.group, window.order, child, (call.output.name,))
 
 
 def _is_blind_to_order(column: Tree) -> bool:
@@ -232,9 +245,19 @@ def _top_n(node: TopN, child: Determined) -> Determined | None:
         return child.with_exact(rank)
     if by_place:
         return None
-    # Which rows are taken is open among those that tie: they have one value in what orders them.
-    first_open = next((n for n, name in enumerate(order) if name not in child.exact), len(order))
-    return Determined(frozenset((*node.group, *order[:first_open], *rank)))
+    return _open_among_ties(node.group, node.order, child, rank)
+
+
+def _open_among_ties(
+    group: Names, order: Sequence[Order], child: Determined, rank: Names
+) -> Determined:
+    """Return the fields that do not depend on which of the rows that tie are taken.
+
+    They have one value in what orders them. ``rank``: the field with their numbers, if any.
+    """
+    names = [field.name for field in order]
+    first_open = next((n for n, name in enumerate(names) if name not in child.exact), len(names))
+    return Determined(frozenset((*group, *names[:first_open], *rank)))
 
 
 def _tells_apart(node: Grouped, order: Sequence[Order]) -> bool:
