@@ -207,7 +207,7 @@ _EXAMPLES: dict[type[types.DataType], str] = {
     types.TimestampNtz: "2026-01-31T12:00:00",
     types.Time: "12:00:00",
     types.DayTimeInterval: "'1 02:03:04.000005'",
-    types.Array: "a JSON array",
-    types.Map: "a JSON object",
-    types.Struct: "a JSON object",
+    types.Array: "a JSON array with elements of its type",
+    types.Map: "a JSON object with values of its type",
+    types.Struct: "a JSON object with values of these fields only",
 }

@@ -45,8 +45,9 @@ class BadValue:
 
     def __str__(self) -> str:
         example = example_of(self.field.type)
+        article = "an" if str(self.field.type)[0] in "AI" else "a"
         return (
-            f"{self.text!r:.{_SHOWN}} is not a {self.field.type}, the type of the column "
+            f"{self.text!r:.{_SHOWN}} is not {article} {self.field.type}, the type of the column "
             f"{self.field.name!r}" + (f"; write it as {example}" if example else "")
         )
 

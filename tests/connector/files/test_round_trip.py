@@ -16,6 +16,7 @@ from relstate.connector.figures.rows import Rows
 from relstate.connector.files.file_format import FileFormat, compression_of, format_of
 from relstate.connector.files.reading import read_rows
 from relstate.connector.files.row_file import InputFile, open_input, open_output
+from relstate.connector.files.values import BadValue
 from relstate.connector.files.writing import write_rows
 from relstate.connector.row_json import json_values
 from relstate.storage import types
@@ -163,3 +164,13 @@ def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path: Path) -> None:
         stream.write(object())
     assert pipe.is_fifo()
     os.close(reader)
+
+
+def test_a_bad_value_is_said_to_be_what_it_is_not() -> None:
+    """An object with another field is not answered by asking for an object."""
+    struct = types.Struct((types.Field("a", types.Int()),))
+    assert str(BadValue(0, '{"x": 1}', types.Field("s", struct))) == (
+        "'{\"x\": 1}' is not a STRUCT<a: INT>, the type of the column 's'; write it as a JSON "
+        "object with values of these fields only"
+    )
+    assert "'x' is not an INT, " in str(BadValue(0, "x", types.Field("n", types.Int())))
