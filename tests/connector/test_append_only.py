@@ -13,7 +13,7 @@ from support.spark import customers, load, save
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import DataStreamWriter
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from relstate.connector.sql import Database
 

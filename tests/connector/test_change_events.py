@@ -85,9 +85,11 @@ def changes(spark: SparkSession, store: Store, table: str, **options: Any) -> Da
 
 def messages(frame: DataFrame) -> list[tuple[Any, Any]]:
     """Return messages as values of JSON, in order."""
-    return [
-        tuple(None if text is None else json.loads(text) for text in r) for r in frame.collect()
-    ]
+
+    def value_of(text: str | None) -> Any:
+        return None if text is None else json.loads(text)
+
+    return [(value_of(key), value_of(value)) for key, value in frame.collect()]
 
 
 def copy_of(db: Database, table: str, frame: DataFrame, **stream: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -59,7 +59,7 @@ def as_json(value: Any) -> str | None:
     return None if value is None else json.dumps(value)
 
 
-def frame_of(spark: SparkSession, rows: list[tuple[str | None, str | None]]) -> DataFrame:
+def frame_of(spark: SparkSession, rows: Sequence[tuple[str | None, str | None]]) -> DataFrame:
     """Return messages as rows from Kafka."""
     return spark.createDataFrame(rows, "key STRING, value STRING").coalesce(1)
 

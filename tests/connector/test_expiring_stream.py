@@ -16,9 +16,9 @@ from relstate.storage.clock import CLOCK_TOLERANCE
 from relstate.storage.errors import EpochExpiredError
 from relstate.storage.local_environment import LocalEnvironment
 from support.clock import ManualClock
+from support.commits import UnsyncedDisk
 from support.feeds import Change, changes_of
 from support.planning import plan_stream_read
-from support.stores import UnsyncedDisk
 
 
 @pytest.fixture

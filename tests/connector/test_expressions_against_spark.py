@@ -64,7 +64,7 @@ def separate_expressions(spark: SparkSession, time_zone: str) -> Iterator[None]:
 
 def attempt(spark: SparkSession, text: str) -> Column:
     """Return an array of the value of an expression; NULL where it raises an error."""
-    jvm: Any = spark._jvm  # type: ignore[attr-defined]
+    jvm: Any = spark._jvm
     sql: Any = jvm.org.apache.spark.sql
     array = sql.classic.ExpressionUtils.expression(sql.functions.expr(f"array({text})"))
     return Column(sql.classic.ExpressionUtils.column(sql.catalyst.expressions.TryEval(array)))

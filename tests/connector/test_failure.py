@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import traceback
 from collections.abc import Iterator
 
@@ -168,7 +169,12 @@ def test_pyspark_logs_no_error_that_is_raised() -> None:
     """It would write the stack of the JVM beside the sentence, as it does outside of relstate."""
     records: list[str] = []
     logger = PySparkLogger.getLogger("SQLQueryContextLogger")
-    logger.addFilter(lambda record: bool(records.append(record.getMessage())))
+
+    def record_message(record: logging.LogRecord) -> bool:
+        records.append(record.getMessage())
+        return False
+
+    logger.addFilter(record_message)
     with without_context_log():
         logger.error("inside")
     logger.error("outside")

@@ -146,7 +146,7 @@ def test_columns_are_chosen(spark: SparkSession, store: Store, changed: str) -> 
     assert rows.count() == 6
 
     reader = spark.read.format("relstate").schema("_commit_version BIGINT, Customer STRING")
-    options = {"table": changed, "readChangeFeed": "true", "startingVersion": 5}
+    options: dict[str, Any] = {"table": changed, "readChangeFeed": "true", "startingVersion": 5}
     chosen = reader.options(**options).load(store.path)
     assert sorted(map(tuple, chosen.collect())) == [(5, "bob"), (5, "eve")]
 

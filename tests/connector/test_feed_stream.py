@@ -19,7 +19,8 @@ from support.stores import upsert
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 Told = tuple[str, int, int, str]
 
@@ -69,7 +70,7 @@ class Follower:
         for file in folder.glob("*.json"):
             for line in file.read_text().splitlines():
                 row = json.loads(line)
-                yield tuple(row[name] for name in _NAMES)  # type: ignore[misc]
+                yield tuple(row[name] for name in _NAMES)
 
     def offsets(self) -> list[dict[str, Any]]:
         """Return the ends of the micro-batches."""

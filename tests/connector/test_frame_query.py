@@ -20,6 +20,7 @@ from relstate.connector.views.sessions import keep_active_session
 from relstate.storage import Store, errors
 from support.frames import FRAMES, REFUSED, MakeFrame, by_customer
 from support.multisets import difference, rows_of_table
+from support.spark import properties_of
 from support.stores import unsynced, upsert
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def test_a_view_follows_its_tables(db: Database, spark: SparkSession) -> None:
     """So a table at a fixed epoch, with an option or of another store is refused; views are not."""
     db.create_view("source", db.table("o").select("id"), comment="ids")
     db.create_view("reader", db.table("source").where("id > 3"))
-    assert dict(db.sql("SHOW TBLPROPERTIES source").collect())["comment"] == "ids"  # type: ignore[arg-type]
+    assert properties_of(db, "source")["comment"] == "ids"
     assert db.store.view("reader").definition.reads(db.store.view("source").view_id)
     db.create_view("source", db.table("o").where("id > 1").select("id"), or_replace=True)
     assert "id >" in db.store.view("source").definition.query

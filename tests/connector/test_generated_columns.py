@@ -9,7 +9,7 @@ import pytest
 
 from relstate.storage import Store
 from relstate.storage.errors import CheckViolationError, UnsupportedStatementError
-from support.spark import save, sorted_rows
+from support.spark import only_row, save, sorted_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -146,7 +146,7 @@ def test_changes_that_are_applied_compute_them(
 
 def test_what_is_shown_creates_the_table_again(db: Database, table: Store) -> None:
     """SHOW CREATE TABLE, LIKE and DESCRIBE have the expressions."""
-    (text,) = db.sql("SHOW CREATE TABLE t").first() or ()
+    (text,) = only_row(db.sql("SHOW CREATE TABLE t"))
     assert "`twice` BIGINT NOT NULL GENERATED ALWAYS AS (a * 2) COMMENT 'two a'" in text
     columns = table.state.table("t").definition.schema.columns
     db.sql("CREATE TABLE u LIKE t")

@@ -243,5 +243,6 @@ def test_nans_of_any_payload_hash_as_in_spark(spark: SparkSession) -> None:
 def values_of(column: pa.Array) -> list[Any]:
     """The column's values as point lookups take them; times count in nanoseconds in Arrow."""
     if pa.types.is_time(column.type):
-        return column.cast(pa.time64("us")).to_pylist()
-    return column.to_pylist()
+        column = column.cast(pa.time64("us"))
+    values: list[Any] = column.to_pylist()
+    return values

@@ -18,7 +18,7 @@ from relstate.storage.errors import (
     UniqueViolationError,
     UnsupportedStatementError,
 )
-from support.spark import count_changes, sorted_rows
+from support.spark import count_changes, only_row, sorted_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -172,7 +172,7 @@ def test_a_unique_index_holds_through_spark(
     db.sql("DROP INDEX names ON items")
     with pytest.raises(IndexNotFoundError):
         db.sql("DROP INDEX names ON items")
-    assert db.sql("DROP INDEX IF EXISTS names ON items").first().epoch == store.epoch
+    assert only_row(db.sql("DROP INDEX IF EXISTS names ON items")).epoch == store.epoch
     db.sql("INSERT INTO items VALUES (9, 'ax', 1)")
 
 

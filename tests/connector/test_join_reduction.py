@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from relstate.connector.sql import Database, join_reduction, query_reader
+from relstate.connector.sql.planned_query import is_read_on_driver
 from relstate.storage import ReadPlan, Store
 from support.spark import interpreted
 from support.stores import upsert
@@ -42,13 +43,12 @@ def tables(store: Store, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -
     upsert(store, "small", rows)
     few = pa.table({"i": pa.array([4, 5], pa.int32()), "s": ["r4", None]})
     spark.createDataFrame(few).createOrReplaceTempView("few")
-    small_table = query_reader.is_read_on_driver
 
-    def is_read_on_driver(read: ReadPlan) -> bool:
-        return read.definition.name not in _LARGE and small_table(read)
+    def is_small(read: ReadPlan) -> bool:
+        return read.definition.name not in _LARGE and is_read_on_driver(read)
 
     for module in (query_reader, join_reduction):
-        monkeypatch.setattr(module, "is_read_on_driver", is_read_on_driver)
+        monkeypatch.setattr(module, "is_read_on_driver", is_small)
     monkeypatch.setattr(join_reduction, "_saves", lambda *_: True)
     return store
 

@@ -53,8 +53,8 @@ def test_a_driver_killed_in_commit_loses_and_doubles_nothing(
     expected = [(10 * file + row, f"of {file}") for file in range(FILES) for row in range(7)]
     lasts = [(-1, f"last of {file}") for file in range(FILES)]
     for table in ("sunk", "written"):
-        rows = rows_of(store.table(table).to_arrow())
-        assert sorted(rows) == sorted(expected + (lasts if key is None else lasts[-1:]))
+        stored = rows_of(store.table(table).to_arrow())
+        assert sorted(stored) == sorted(expected + (lasts if key is None else lasts[-1:]))
 
 
 def run_driver(store: Store, source: Path, folder: Path) -> int:

@@ -147,8 +147,8 @@ def test_a_write_may_add_and_widen_columns(
     save(rows, store, orders, mergeSchema="true")
 
     assert store.epoch == epoch + 1
-    rows = load(spark, store, orders).select("id", "n", "the tags").orderBy("id").collect()
-    assert [tuple(row) for row in rows] == [(1, None, None), (2, 7_000_000_000, ["x"])]
+    stored = load(spark, store, orders).select("id", "n", "the tags").orderBy("id").collect()
+    assert [tuple(row) for row in stored] == [(1, None, None), (2, 7_000_000_000, ["x"])]
 
 
 def test_a_key_is_not_widened_by_a_write(spark: SparkSession, store: Store, db: Database) -> None:

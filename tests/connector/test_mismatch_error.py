@@ -18,7 +18,7 @@ FEED = ("_change_type", "_commit_version", "_commit_timestamp")
 @pytest.fixture
 def users(tmp_path: Path) -> Iterator[Store]:
     """A store with a table of users."""
-    with Store.create(tmp_path / "store") as store:
+    with Store.create(str(tmp_path / "store")) as store:
         store.create_table("users", "id INT, name STRING", primary_key=["id"])
         yield store
 

@@ -11,7 +11,7 @@ import pytest
 from relstate.connector.sql.pushed_aggregate import PushRules, pushed_aggregate
 from relstate.connector.sql.pushed_limit import pushed_limit
 from relstate.connector.sql.session_settings import SessionSettings
-from relstate.connector.syntax.parsed_query import ParsedQuery
+from relstate.connector.syntax.parsed_query import Edit, ParsedQuery
 from relstate.storage import Store
 from support.stores import unsynced
 
@@ -33,7 +33,7 @@ def rewritten(store: Store, text: str) -> str | None:
     query = ParsedQuery.parse(text)
     references = query.table_references(lambda name, _: name == "t")
     plan, rules = store.read_plan("t"), PushRules("UTC", divides_decimals=True)
-    edits = []
+    edits: list[Edit] = []
     for reference in references:
         pushed = pushed_aggregate(query, reference, plan, rules)
         if pushed is None:

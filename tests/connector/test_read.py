@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql.types import StructType
 
 import relstate
 from relstate.storage import Store
 from support.planning import plan_read, refusal
-from support.spark import customers, load, orders_of, put_orders, save
+from support.spark import customers, load, orders_of, put_orders, save, schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,7 +91,7 @@ def test_a_given_schema_that_is_not_the_tables_is_refused(
 ) -> None:
     """Nothing is cast in silence; the error names the column."""
     with refusal(f"SchemaMismatchError: .*{reason}"):
-        plan_read(store, filled, StructType.fromDDL(schema))
+        plan_read(store, filled, schema_of(schema))
 
 
 def test_a_schema_and_the_option_columns_must_agree(

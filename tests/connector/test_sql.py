@@ -263,7 +263,7 @@ def test_only_named_columns_are_read(db: Database, filled: str) -> None:
 
     def read(query: str) -> str:
         """Return the analyzed plan."""
-        return db.sql(query)._jdf.queryExecution().analyzed().toString()
+        return str(db.sql(query)._jdf.queryExecution().analyzed().toString())
 
     plan = read("SELECT o.id FROM orders o JOIN orders p ON o.id = p.id AND p.note IS NULL")
     assert "customer" not in plan

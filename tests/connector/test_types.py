@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.sql import types as s
-from pyspark.sql.types import StructType
 
 from relstate.connector.sql import Database
 from relstate.connector.types import check_readable, has_variant
 from relstate.storage import Store
 from relstate.storage.errors import SchemaMismatchError, UnsupportedTypeError
-from support.spark import load, save
+from support.spark import load, save, schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -158,7 +157,7 @@ def test_a_schema_may_forget_what_is_not_null(
     assert len(read.collect()) == 1
     if narrow != wide:
         with pytest.raises(SchemaMismatchError, match="the column 'c'"):
-            check_readable(store.table("wide").schema, StructType.fromDDL(f"c {narrow}"))
+            check_readable(store.table("wide").schema, schema_of(f"c {narrow}"))
 
 
 VALUE_OF = {"ARRAY": '[{"a": 1}]', "STRUC": '{"a": 1}'}

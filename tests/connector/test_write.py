@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import PySparkException
@@ -14,7 +14,8 @@ from relstate.connector.sink.write_plan import plan_batch
 from relstate.storage import Store, errors
 from relstate.storage.errors import DependentViewsError
 from support.planning import refusal, write_rows
-from support.spark import customers, load, orders_of, save
+from support.spark import customers, load, orders_of, save, schema_of
+from support.stores import stored_row
 from support.views import new_view
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def test_append_upserts(spark: SparkSession, store: Store, orders: str) -> None:
 
     assert store.epoch == epoch + 2
     assert customers(load(spark, store, orders)) == {1: "ann", 2: "eve", 3: "joe"}
-    assert store.table(orders).get(2)[1] == "eve"
+    assert stored_row(store.table(orders), 2)[1] == "eve"
 
 
 def test_overwrite_replaces_all_rows_at_one_epoch(
@@ -137,7 +138,7 @@ def test_a_repeated_job_is_left_out(spark: SparkSession, store: Store, orders: s
     """A version not above the application's last one changes nothing; applications are separate."""
 
     def write(customer: str, application: str, version: int) -> None:
-        identity = {"txnAppId": application, "txnVersion": version}
+        identity: dict[str, Any] = {"txnAppId": application, "txnVersion": version}
         save(orders_of(spark, (1, customer)), store, orders, **identity)
 
     write("ann", "job", 7)
@@ -305,4 +306,4 @@ def test_patches_that_do_not_fit_are_refused(
     store.create_table("keyless", "note STRING")
     options = {"path": store.path, "table": table, "patch": "true"}
     with pytest.raises(errors.RelstateError, match=message):
-        plan_batch(options, StructType.fromDDL(columns), overwrite=mode == "overwrite")
+        plan_batch(options, schema_of(columns), overwrite=mode == "overwrite")

@@ -15,7 +15,7 @@ import pytest
 
 from relstate.storage import Store
 from support.commands import run
-from support.stores import contents
+from support.stores import contents, stored_row
 
 _HEADER = "id,customer,amount,note\n"
 
@@ -226,10 +226,12 @@ def test_a_table_is_created_with_the_columns_of_a_file(shop: Store, folder: Path
 
 def test_texts_of_json_show_their_types(shop: Store, folder: Path) -> None:
     """Dates and times as of CSV, if all values under a name are such; else they are text."""
+    first: dict[str, int | str | None]
     first = {"k": 1, "day": "2024-10-04", "local": "2024-10-04T12:30:00", "at": "2024-10-04 12:00Z"}
+    second: dict[str, int | str | None]
     second = {"k": 2, "day": None, "local": "2024-10-04 12:30:00.5", "at": "2024-10-04T14:00+02:00"}
     texts = [{"no": "2024-10-04", "odd": "2024-13-04"}, {"no": "later", "odd": "2024-12-04"}]
-    rows = [row | text for row, text in zip((first, second), texts, strict=True)]
+    rows = [{**row, **text} for row, text in zip((first, second), texts, strict=True)]
     (folder / "a.json").write_text("\n".join(map(json.dumps, rows)))
 
     result = run("load", shop.path, "new", str(folder / "a.json"), "--create", "--primary-key", "k")
@@ -269,7 +271,7 @@ def test_creating_what_is_there_is_refused(shop: Store, folder: Path) -> None:
 def test_rows_are_chosen_for_an_export(shop: Store, folder: Path) -> None:
     """By columns, an expression, an epoch or a time."""
     file = folder / "o.json"
-    words = ("--where", "id > 1", "--columns", "customer", "--version", "3")
+    words: tuple[str, ...] = ("--where", "id > 1", "--columns", "customer", "--version", "3")
 
     assert run("export", shop.path, "orders", "-o", str(file), *words).code == 0
     assert [json.loads(line) for line in file.read_text().splitlines()] == [
@@ -292,7 +294,7 @@ def test_csv_has_a_header_and_an_end_of_its_own(shop: Store, folder: Path) -> No
     (folder / "a.csv").write_text("id;customer\n50;a,b\n")
 
     assert run("load", shop.path, "orders", str(folder / "a.csv"), "--delimiter", ";").code == 0
-    assert shop.table("orders").get(50).customer == "a,b"
+    assert stored_row(shop.table("orders"), 50).customer == "a,b"
 
 
 def test_an_export_that_fails_leaves_no_file(shop: Store, folder: Path) -> None:

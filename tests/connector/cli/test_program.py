@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,7 +97,7 @@ def test_an_interrupt_ends_the_process_with_130(store: Store) -> None:
         "tables.summarize_tables = wait; sys.exit(main())"
     )
     command = [sys.executable, "-c", waiting, "tables", store.path]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, text=True, **pipes) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "working\n"

@@ -91,7 +91,7 @@ def test_two_drivers_use_one_store(
         for work in (cluster_life.upsert, cluster_life.refresh):
             arguments = [(rows,) if work is cluster_life.upsert else () for rows in parts]
             runs = [
-                driver.start(work, path, *some)  # type: ignore[arg-type]
+                driver.start(work, path, *some)
                 for driver, some in zip(drivers, arguments, strict=True)
             ]
             for run in runs:

@@ -17,7 +17,8 @@ from relstate.storage.errors import (
     UnsupportedExpressionError,
     UnsupportedStatementError,
 )
-from support.spark import sorted_rows
+from support.spark import configured, only_row, sorted_rows
+from support.stores import stored_row
 
 CREATE = (
     "CREATE TABLE t (id BIGINT PRIMARY KEY, n INT NOT NULL DEFAULT -1 COMMENT 'a number', "
@@ -28,7 +29,7 @@ CREATE = (
 
 def values_of(store: Store, number: int) -> tuple[Any, ...]:
     """Return what a row has in the columns n, plain and price."""
-    row = store.table("t").get(number)
+    row = stored_row(store.table("t"), number)
     return (row.n, row.plain, str(row.price))
 
 
@@ -104,8 +105,8 @@ def query_with_defaults(store: Store, query: str, *, by_name: bool = False) -> s
         "t", "k INT, a INT, b STRING", primary_key=["k"], defaults=defaults, if_not_exists=True
     )
     columns = None if by_name else ("a", "b")
-    insert = Insert("t", query, columns, by_name=by_name)
-    insert = with_defaults(insert, store.jobs.write_target("t"))
+    given = Insert("t", query, columns, by_name=by_name)
+    insert = with_defaults(given, store.jobs.write_target("t"))
     assert isinstance(insert, Insert)
     return insert.query
 
@@ -127,7 +128,7 @@ def test_statements_give_defaults(db: Database, store: Store) -> None:
 
     rows = {row[0]: row[1:] for row in sorted_rows(store, "t")}
     text = "it's \\ 'new'"
-    first = store.table("t").get(1)
+    first = stored_row(store.table("t"), 1)
     assert (first.name, str(first.at)) == (text, "2026-01-01 00:00:00+00:00")
     assert rows[1] == rows[2]
     assert [values_of(store, number) for number in range(1, 6)] == [
@@ -159,9 +160,7 @@ def test_statements_give_defaults_of_each_type(db: Database, store: Store) -> No
         "n TIMESTAMP_NTZ DEFAULT '2026-03-29 02:30:00', d DATE DEFAULT '2026-01-31', "
         "b BINARY DEFAULT X'00FF', f FLOAT DEFAULT 0.1, y BOOLEAN DEFAULT TRUE)"
     )
-    zone = db.spark.conf.get("spark.sql.session.timeZone")
-    db.spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
-    try:
+    with configured(db.spark, {"spark.sql.session.timeZone": "Europe/Berlin"}):
         db.sql("INSERT INTO t (k) VALUES (1)")
         db.sql("INSERT INTO t VALUES (2, DEFAULT, DEFAULT, DEFAULT, DEFAULT, DEFAULT, DEFAULT)")
         db.sql("INSERT INTO t (k, c) VALUES (3, DEFAULT), (4, 'A')")
@@ -169,8 +168,6 @@ def test_statements_give_defaults_of_each_type(db: Database, store: Store) -> No
             "MERGE INTO t USING (SELECT 5 AS k) s ON t.k = s.k "
             "WHEN NOT MATCHED THEN INSERT (k) VALUES (s.k)"
         )
-    finally:
-        db.spark.conf.set("spark.sql.session.timeZone", zone)
     rows = [row[1:] for row in sorted_rows(store, "t")]
     assert str(rows[0][1]) == "2026-03-29 02:30:00"
     assert rows == [rows[0]] * 5
@@ -207,16 +204,12 @@ def test_a_statement_has_one_time(db: Database, store: Store, statement: str) ->
         "CREATE TABLE t (k INT PRIMARY KEY, at TIMESTAMP NOT NULL DEFAULT current_timestamp() "
         "COMMENT 'x', day DATE DEFAULT current_date, local TIMESTAMP_NTZ DEFAULT now())"
     )
-    (shown,) = db.sql("SHOW CREATE TABLE t").first() or ()
+    (shown,) = only_row(db.sql("SHOW CREATE TABLE t"))
     assert "NOT NULL DEFAULT current_timestamp() COMMENT 'x'" in shown
     store.write("t", [{"k": 1}])
-    zone = db.spark.conf.get("spark.sql.session.timeZone")
-    db.spark.conf.set("spark.sql.session.timeZone", "Pacific/Kiritimati")
     before = datetime.fromtimestamp(store.environment.now() / 1_000_000, UTC)
-    try:
+    with configured(db.spark, {"spark.sql.session.timeZone": "Pacific/Kiritimati"}):
         db.sql(statement)
-    finally:
-        db.spark.conf.set("spark.sql.session.timeZone", zone)
     rows = store.table("t").to_dicts()
     for row in rows:
         local = row["at"].replace(tzinfo=None)
@@ -245,7 +238,7 @@ def test_dataframes_give_defaults(db: Database, store: Store, spark: SparkSessio
 def test_defaults_are_shown_and_altered(db: Database, store: Store) -> None:
     """SHOW CREATE TABLE and LIKE repeat them; SET and DROP DEFAULT change later rows only."""
     db.sql(CREATE)
-    text = db.sql("SHOW CREATE TABLE t").first()[0]
+    (text,) = only_row(db.sql("SHOW CREATE TABLE t"))
     db.sql(text.replace("TABLE `t`", "TABLE `u`"))
     db.sql("CREATE TABLE v LIKE t")
     for name in ("u", "v"):
@@ -265,7 +258,7 @@ def test_defaults_are_shown_and_altered(db: Database, store: Store) -> None:
 def test_a_restore_gives_no_defaults(db: Database, store: Store) -> None:
     """A column that came after the epoch is NULL, through SQL and without Spark."""
     db.sql("CREATE TABLE t (id BIGINT PRIMARY KEY)")
-    before = db.sql("INSERT INTO t VALUES (1)").first().epoch
+    before = only_row(db.sql("INSERT INTO t VALUES (1)")).epoch
     db.sql("ALTER TABLE t ADD COLUMN n INT")
     db.sql("ALTER TABLE t ALTER COLUMN n SET DEFAULT 5")
     db.sql("INSERT INTO t (id) VALUES (2)")

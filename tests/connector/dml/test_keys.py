@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -10,7 +10,8 @@ from relstate.connector.sql import Database
 from relstate.storage import Store
 from relstate.storage.errors import OptionError, UnsupportedStatementError, ValueRangeError
 from support.multisets import difference, rows_of_table
-from support.spark import sorted_rows
+from support.spark import properties_of, sorted_rows
+from support.stores import stored_row
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +41,7 @@ def test_rows_with_a_null_in_the_key_are_rows_like_others(db: Database, store: S
     assert sorted(store.table("n").to_arrow().to_pylist(), key=repr) == sorted(
         [dict(zip(("k", "v", "w"), row, strict=True)) for row in expected], key=repr
     )
-    assert store.table("totals").get(None).v == 47
+    assert stored_row(store.table("totals"), None).v == 47
     rows = rows_of_table(db.sql("SELECT * FROM pairs").toArrow())
     assert difference(rows, rows_of_table(db.sql(query).toArrow())) == ([], [])
     db.sql("DELETE FROM n WHERE k IS NULL")
@@ -73,8 +74,7 @@ def test_a_version_column_may_have_any_name(db: Database, text: str, names: list
     """A name in backticks may have commas; `SHOW TBLPROPERTIES` shows what can be written again."""
     columns = ", ".join(f"`{name.replace('`', '``')}` INT" for name in names)
     for table, property_text in (("v", text), ("again", None)):
-        shown = db.sql("SHOW TBLPROPERTIES v").collect() if property_text is None else []
-        property_text = property_text or dict(shown)["version_column"]
+        property_text = property_text or properties_of(db, "v")["version_column"]
         db.sql(
             f"CREATE TABLE {table} (k INT PRIMARY KEY, {columns}) "
             f"TBLPROPERTIES ('version_column' = '{property_text}')"
@@ -114,7 +114,7 @@ def test_version_columns_decide_in_order_which_row_is_later(
         [(1, "d", 2, 1, "U"), (1, "e", 2, 3, "U"), (2, None, 2, 3, "D"), (3, "x", 0, 5, "U")],
         "k INT, name STRING, f INT, p INT, op STRING",
     )
-    arguments = {"column_list": ["k", "name"], "apply_as_deletes": "op = 'D'"}
+    arguments: dict[str, Any] = {"column_list": ["k", "name"], "apply_as_deletes": "op = 'D'"}
     db.apply_changes("v", source, ["k"], "struct(f, p)", **arguments)
     assert sorted_rows(store, "v") == [(1, "e", 2, 3), (3, "x", 0, 5)]
     db.apply_changes("v", source.where("k = 1 AND p = 1"), ["k"], "struct(f, p)", **arguments)

@@ -26,7 +26,8 @@ def lookup(store: Store) -> Lookup:
 def batches(keys: range, size: int) -> list[pa.RecordBatch]:
     """Return a source of some keys, each beside ten times itself, in batches of a size."""
     table = pa.table({"passed": [key * 10 for key in keys], "key": list(keys)})
-    return table.to_batches(size)
+    source: list[pa.RecordBatch] = table.to_batches(size)
+    return source
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from relstate.storage import Store
 from relstate.storage.errors import (
     DuplicateKeyError,
 )
-from support.spark import count_changes, sorted_rows
+from support.spark import configured, count_changes, sorted_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,21 +20,17 @@ if TYPE_CHECKING:
 def test_a_merge_of_one_row_runs_few_tasks(spark: SparkSession, db: Database, items: str) -> None:
     """It runs few tasks under Spark's default of 200 shuffle partitions, too."""
     settings = {"spark.sql.shuffle.partitions": "200", "spark.sql.adaptive.enabled": "true"}
-    before = {name: spark.conf.get(name) for name in settings}
     context, tracker = spark.sparkContext, spark.sparkContext.statusTracker()
     merge = (
         "MERGE INTO items t USING (SELECT 1L AS id, 'z' AS name, 5 AS n) s ON t.id = s.id "
         "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
     )
-    try:
-        for name, value in settings.items():
-            spark.conf.set(name, value)
+    with configured(spark, settings):
         context.setJobGroup("one row", "a merge")
-        db.sql(merge)
-    finally:
-        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
-        for name, value in before.items():
-            spark.conf.set(name, str(value))
+        try:
+            db.sql(merge)
+        finally:
+            context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
 
     jobs = [tracker.getJobInfo(number) for number in tracker.getJobIdsForGroup("one row")]
     stages = [tracker.getStageInfo(number) for job in jobs if job for number in job.stageIds]

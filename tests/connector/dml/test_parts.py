@@ -21,6 +21,7 @@ from relstate.storage.errors import (
     ValueRangeError,
 )
 from relstate.storage.segment.registry import SegmentRegistry
+from support.spark import only_row
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -247,9 +248,9 @@ def test_variants_change_by_the_keys_of_their_objects(
 
     first = {"a": {"b": 2.5, "c": [1, {"x": 2}]}, "new": {"x": None}}
     assert documents() == {1: first, 2: {"id": "i2", "old": 5}}
-    (number,) = db.sql(
-        "SELECT variant_get(doc, '$.a.c[1].x', 'int') FROM docs WHERE id = 1"
-    ).first()
+    (number,) = only_row(
+        db.sql("SELECT variant_get(doc, '$.a.c[1].x', 'int') FROM docs WHERE id = 1")
+    )
     assert number == 2
     patches = spark.sql(
         """SELECT id, 'p' AS part, parse_json(text) AS doc FROM VALUES
@@ -306,7 +307,7 @@ def test_keys_in_variants_are_text(db: Database, store: Store, docs: str) -> Non
     assert store.epoch == epoch
     db.sql("UPDATE docs SET doc.o[concat('k', a + 1)] = 5, doc.o[string(a)] = 6 WHERE id = 1")
     db.sql(f"DELETE doc.l FROM docs WHERE {KEY}")
-    (text,) = db.sql("SELECT to_json(doc) FROM docs").first()
+    (text,) = only_row(db.sql("SELECT to_json(doc) FROM docs"))
     assert json.loads(text) == {"o": {"0": 6, "k1": 5}}
 
 

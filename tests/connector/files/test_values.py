@@ -18,7 +18,7 @@ from relstate.storage.errors import ValueRangeError
 
 def read(file_format: FileFormat, text: str, *fields: types.Field) -> list[dict[str, Any]]:
     """Return the rows of a text."""
-    stream = io.BufferedReader(io.BytesIO(text.encode()))  # type: ignore[arg-type]
+    stream = io.BufferedReader(io.BytesIO(text.encode()))
     batches = read_rows(InputFile("-", stream, stream), file_format, fields)
     return [row for batch in batches for row in batch.to_pylist()]
 

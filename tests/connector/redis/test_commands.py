@@ -7,8 +7,9 @@ import re
 import pytest
 
 from relstate.connector.redis import sessions
-from relstate.connector.redis.command import glob
+from relstate.connector.redis.command import Command, glob
 from relstate.connector.redis.commands import COMMANDS
+from relstate.connector.redis.session import SessionCommand
 from support.redis_servers import Connection, Served
 from support.sources import ROOT
 
@@ -24,7 +25,8 @@ def test_the_page_lists_all_commands() -> None:
 
 def test_every_command_is_checked_for_its_arguments(client: Connection) -> None:
     """Too few are Redis's error, and change nothing."""
-    for name, command in {**COMMANDS, **sessions.COMMANDS}.items():
+    commands: dict[str, Command | SessionCommand] = {**COMMANDS, **sessions.COMMANDS}
+    for name, command in commands.items():
         if abs(command.arity) > 1:
             reply = str(client(name))
             assert reply == f"ERR wrong number of arguments for '{name}' command"

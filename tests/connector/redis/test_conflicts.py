@@ -73,7 +73,7 @@ def test_a_conflict_keeps_the_parts_that_only_one_side_changed(
     assert client("PTTL", "h") == {"PEXPIRE": 100_000, "DEL": -2}.get(change[0], -1)
     client("HSET", "h", "d", "1")
     server.forget()
-    assert fields(client) == {**expected, b"d": b"1"}  # type: ignore[dict-item]
+    assert fields(client) == {**expected, b"d": b"1"}
     assert client("DBSIZE") == (2 if "other" in change else 1)
 
 
@@ -156,7 +156,7 @@ def test_expiries_are_known_after_a_conflict(
             rebase(batch)
             keyspace.expiries.due(keyspace.now())
 
-        keyspace.rebase = rebase_and_expire  # type: ignore[method-assign]
+        keyspace.rebase = rebase_and_expire
 
     before_next_commit(server, write)
     client("HSET", "h", "a", "mine")

@@ -90,7 +90,7 @@ class Pair:
 
     def look(self) -> list[Words]:
         """Return commands that show what is at all keys."""
-        looks = []
+        looks: list[Words] = []
         for key in KEYS:
             kind = self.theirs("TYPE", key)
             looks += [(b"TYPE", key), (b"TTL", key)]

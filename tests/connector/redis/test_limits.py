@@ -11,7 +11,7 @@ from relstate.connector.redis.settings import Settings
 from relstate.connector.redis.values import StringValue
 from relstate.storage import Store
 from relstate.storage.errors import FilesystemError, SchemaError
-from support.redis_servers import Connection, Served, before_next_commit, served
+from support.redis_servers import Connection, Request, Served, before_next_commit, served
 
 
 @pytest.mark.parametrize("start", ["not a request\r\n", "*1\r\n$4\r\nPING\r\n:1\r\n", "*-5\r\n:"])
@@ -61,7 +61,7 @@ def test_limits_are_refused_with_redis_s_errors(store: Store) -> None:
         assert str(client("SET", "x" * 200_000, "x")).startswith("ERR Protocol error: invalid bulk")
         client = server.connect()
         assert client.pipeline([["AUTH", "secret"], ["DEL", *range(20)]]) == [b"OK", 0]
-        writes = [["SET", number, "x" * 9000] for number in range(9)]
+        writes: list[Request] = [["SET", number, "x" * 9000] for number in range(9)]
         replies = client.pipeline([["MULTI"], *writes, ["EXEC"], ["EXISTS", *range(9)]])
         assert replies[-2:] == [[b"OK"] * 9, 9]
 
@@ -86,7 +86,7 @@ def test_a_transaction_runs_as_a_whole_or_not_at_all(store: Store) -> None:
         def run_both() -> Any:
             server.server.service.databases[0].put(b"full", StringValue(b"x" * 60_000))
             session = server.server.service.sessions[2]
-            return session.execute([b"EXEC"])  # type: ignore[attr-defined]
+            return session.execute([b"EXEC"])
 
         reply = server.run(run_both)
         assert str(reply).startswith(f"{aborted}: OOM command not allowed")
@@ -97,7 +97,8 @@ def test_a_large_transaction_is_refused(store: Store) -> None:
     """When it has become too large; the connection is closed, and nothing was done."""
     with served(store, Settings(max_transaction_bytes=100_000)) as server:
         client = server.connect()
-        replies = client.pipeline([["MULTI"], *[["SET", n, "x" * 40_000] for n in range(3)]])
+        writes: list[Request] = [["SET", number, "x" * 40_000] for number in range(3)]
+        replies = client.pipeline([["MULTI"], *writes])
         assert replies[2] == b"QUEUED"
         assert str(replies[3]).startswith("ERR a transaction of more than 100000 bytes")
         with pytest.raises(EOFError):

@@ -299,10 +299,10 @@ def test_a_commit_that_fails_is_the_reply(server: Served, client: Connection) ->
     commit = keyspace.tables.commit
 
     def fail(_: Any) -> None:
-        keyspace.tables.commit = commit  # type: ignore[method-assign]
+        keyspace.tables.commit = commit
         raise FilesystemError("the disk is gone")
 
-    keyspace.tables.commit = fail  # type: ignore[method-assign]
+    keyspace.tables.commit = fail
     first, second = client.pipeline([["SET", "a", "y"], ["PING"]])
 
     assert str(first).startswith("MISCONF Errors writing to the AOF file: nothing was changed")

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from relstate.connector.sql import Database
+from relstate.connector.views.job import JobOutput, ViewJob
 from relstate.connector.views.runner import JobRunner
 from relstate.storage import Store
 from support.clock import ManualClock
 from support.clock_law import EVENING, HOUR, micros
 from support.commits import quick_environment
+from support.spark import only_row
 from support.stores import rows_of, upsert
 from support.views import count_refreshes
 
@@ -66,14 +68,19 @@ def test_a_refresh_before_a_view_is_due_starts_no_job(
     assert begun(store) == [0]
     jobs: list[str] = []
     run = JobRunner.run
-    monkeypatch.setattr(JobRunner, "run", lambda s, job: jobs.append(job.name) or run(s, job))
+
+    def counted(runner: JobRunner, job: ViewJob) -> JobOutput:
+        jobs.append(job.name)
+        return run(runner, job)
+
+    monkeypatch.setattr(JobRunner, "run", counted)
 
     clock.advance(59.999_999)
     done = db.refresh()
     assert (done.views, jobs, begun(store)) == ((), [], [0])
-    assert not db.sql("SHOW MATERIALIZED VIEWS").first().is_behind
+    assert not only_row(db.sql("SHOW MATERIALIZED VIEWS")).is_behind
     clock.advance(0.000_001)
-    assert db.sql("SHOW MATERIALIZED VIEWS").first().is_behind
+    assert only_row(db.sql("SHOW MATERIALIZED VIEWS")).is_behind
     done = db.refresh()
     assert (done.views, jobs, begun(store)) == (("begun",), ["begun"], [0, 1])
     clock.advance(24 * HOUR)
@@ -122,7 +129,7 @@ def test_a_clock_that_was_set_back_does_not_move_a_view_back(
 
 def test_the_plan_shows_the_filter_its_state_and_its_cost(db: Database) -> None:
     """EXPLAIN names the bound, the executor, and the order of its state."""
-    plan = db.sql("EXPLAIN MATERIALIZED VIEW begun").first().plan
+    plan = only_row(db.sql("EXPLAIN MATERIALIZED VIEW begun")).plan
 
     assert "TemporalFilter moment < UNIX_MICROS(now) + 1, time costs" in plan
     assert "Executor 1: temporal_filter" in plan

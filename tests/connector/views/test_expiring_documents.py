@@ -19,6 +19,7 @@ from relstate.storage.feed import expiries
 from support.clock import ManualClock
 from support.commits import quick_environment
 from support.multisets import difference, rows_of_table
+from support.spark import only_row
 from support.stores import rows_of
 
 if TYPE_CHECKING:
@@ -225,11 +226,11 @@ def test_a_view_is_due_when_the_next_part_expires(db: Database, clock: ManualClo
     assert rows_of(store.table("names").to_arrow()) == [(1, ["a", "b", "c"])]
     epoch = store.epoch
     clock.advance(19)
-    assert not db.sql("SHOW MATERIALIZED VIEWS").first().is_behind
+    assert not only_row(db.sql("SHOW MATERIALIZED VIEWS")).is_behind
     assert db.refresh().views == ()
     assert store.epoch == epoch
     clock.advance(1)
-    assert db.sql("SHOW MATERIALIZED VIEWS").first().is_behind
+    assert only_row(db.sql("SHOW MATERIALIZED VIEWS")).is_behind
     assert db.refresh().views == ("names",)
     assert rows_of(store.table("names").to_arrow()) == [(1, ["a", "b"])]
     clock.advance(10)
@@ -237,7 +238,7 @@ def test_a_view_is_due_when_the_next_part_expires(db: Database, clock: ManualClo
     assert rows_of(store.table("names").to_arrow()) == [(1, ["a"])]
     epoch = store.epoch
     clock.advance(10**6)
-    assert not db.sql("SHOW MATERIALIZED VIEWS").first().is_behind
+    assert not only_row(db.sql("SHOW MATERIALIZED VIEWS")).is_behind
     assert db.refresh().epoch == epoch
 
 
@@ -260,7 +261,7 @@ def test_a_refresh_reads_the_files_in_which_something_expired(
 
 def test_the_plan_says_that_a_table_is_read_by_the_time(db: Database) -> None:
     """EXPLAIN marks the scan."""
-    plan = db.sql("EXPLAIN CREATE MATERIALIZED VIEW v AS SELECT k FROM t").first().plan
+    plan = only_row(db.sql("EXPLAIN CREATE MATERIALIZED VIEW v AS SELECT k FROM t")).plan
     assert "Scan t [k] key [k] by the present time" in plan
 
 

@@ -15,6 +15,7 @@ from relstate.connector.views import backfill, runner
 from relstate.storage import Store, errors
 from support.clock import ManualClock
 from support.commits import quick_environment
+from support.spark import only_row
 from support.stores import rows_of
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def test_an_expired_row_is_a_delete_in_the_feed_of_the_view(
     put(db, 1, 2)
     db.refresh()
     clock.advance(60)
-    assert db.sql("SHOW MATERIALIZED VIEWS").first().is_behind
+    assert only_row(db.sql("SHOW MATERIALIZED VIEWS")).is_behind
     epoch = db.refresh().epoch
 
     changes = rows_of(db.store.changes("copy", epoch, columns=["k", "_change_type"]))
@@ -170,6 +171,6 @@ def test_what_did_not_expire_when_a_view_was_created_must_not_later(db: Database
 
 def test_the_plan_shows_when_rows_leave(db: Database) -> None:
     """EXPLAIN names the expiry and the filter."""
-    plan = db.sql("EXPLAIN CREATE MATERIALIZED VIEW v AS SELECT k FROM t").first().plan
+    plan = only_row(db.sql("EXPLAIN CREATE MATERIALIZED VIEW v AS SELECT k FROM t")).plan
     assert "expiry [expiry]" in plan
     assert "TemporalFilter expiry >= UNIX_MICROS(now) + 1" in plan

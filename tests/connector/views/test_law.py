@@ -165,7 +165,9 @@ class Law:
             text = query.format(v="") if name in OVER_VIEWS else query
             self._batch.sql(text).createOrReplaceTempView(f"`{name}`")
             copies = [prefix for prefix in prefixes if prefix == "v_" or name in self._late]
-            expected = self._batch.table(f"`{name}`").toArrow() if copies else None
+            if not copies:
+                continue
+            expected = self._batch.table(f"`{name}`").toArrow()
             for prefix in copies:
                 rows = self._store.table(prefix + name).to_arrow().select(expected.column_names)
                 surplus, missing = difference(rows_of_table(rows), rows_of_table(expected))

@@ -11,6 +11,7 @@ from relstate.connector.sql import Database
 from relstate.connector.views import backfill, runner
 from relstate.storage import Store, errors
 from support.multisets import difference, rows_of_table
+from support.spark import only_row
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -155,7 +156,7 @@ def test_numbers_with_a_suffix_are_constants(db: Database) -> None:
     put(db.store, "t", (1, "a", 4), (2, "a", 5), (3, "b", 5))
     for name, query in views.items():
         db.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
-    (plan,) = db.sql("EXPLAIN MATERIALIZED VIEW near").first()
+    (plan,) = only_row(db.sql("EXPLAIN MATERIALIZED VIEW near"))
     assert "recompute" not in plan
     put(db.store, "t", (1, "b", 4), (4, "a", 8))
     db.refresh()
@@ -304,7 +305,7 @@ def test_a_view_is_distributed_by_the_columns_that_it_is_clustered_by(db: Databa
     assert [column.name for column in schema.distribution_columns] == ["g", "v"]
     assert [column.name for column in schema.key_columns][:3] == ["g", "v", "k"]
     assert db.check_views()[0].problems == ()
-    text = db.sql("SHOW CREATE TABLE c").first().createtab_stmt
+    text = only_row(db.sql("SHOW CREATE TABLE c")).createtab_stmt
     assert "CLUSTER BY (`g`, `v`)" in text
 
     db.sql("ALTER MATERIALIZED VIEW c AS SELECT k, g, v FROM t")
@@ -342,13 +343,13 @@ def test_limit_without_order_by_keeps_the_first_rows_by_key(db: Database) -> Non
         assert_view_is(db, name, query.format(order))
     assert all(report.problems == () for report in db.check_views())
     explained = db.sql(f"EXPLAIN CREATE MATERIALIZED VIEW d AS {views['a'][0].format('')}")
-    assert "TopN 3 after 1 by key" in explained.first().plan
+    assert "TopN 3 after 1 by key" in only_row(explained).plan
 
 
 def test_explain_says_what_a_broadcast_join_costs(db: Database) -> None:
     """A join without an equality is shown with its units, the order of its state and its cost."""
     query = "SELECT t.k, u.i FROM t LEFT JOIN u ON t.v < u.n AND t.g <> u.g"
-    text = db.sql(f"EXPLAIN CREATE MATERIALIZED VIEW p AS {query}").first().plan
+    text = only_row(db.sql(f"EXPLAIN CREATE MATERIALIZED VIEW p AS {query}")).plan
     assert "Join left ON v < n AND (g <> g_2) by broadcast, a change costs the other" in text
     assert "Fragment 1: from scan of t, scan of u; all rows in every unit; units" in text
     assert "Executor 1: broadcast_join" in text
@@ -369,7 +370,7 @@ def test_a_moving_row_costs_the_rows_between_its_values(db: Database) -> None:
     for name, query in queries.items():
         properties = "TBLPROPERTIES ('parallelism' = '3')"
         db.sql(f"CREATE MATERIALIZED VIEW {name} {properties} AS {query}")
-    text = db.sql("EXPLAIN MATERIALIZED VIEW above").first().plan
+    text = only_row(db.sql("EXPLAIN MATERIALIZED VIEW above")).plan
     assert "a change of the one row costs the rows that its range of v gains or loses" in text
     steps: list[list[tuple[object, ...]]] = [
         [(1, "x", 50)],

@@ -20,7 +20,7 @@ from support.case_run import run_case
 from support.found_cases import FOUND
 from support.random_cases import random_case
 from support.random_tables import Commit, TableSpec
-from support.view_cases import FAILING_TASKS, Case, Step, View
+from support.view_cases import FAILING_TASKS, Accident, Case, Step, View
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,7 +70,7 @@ _VIEWS = (
     View("counts", "SELECT c, count(*) AS n FROM sums GROUP BY c", units=(3,)),
     View("firsts", "SELECT g, min(k) AS k FROM t GROUP BY g", 1, accident="sync _log"),
 )
-_ACCIDENTS = ("write _log/*", "link _log/*", "sync _log", FAILING_TASKS, 5)
+_ACCIDENTS: tuple[Accident, ...] = ("write _log/*", "link _log/*", "sync _log", FAILING_TASKS, 5)
 
 
 def rows_of_t(number: int) -> Commit:

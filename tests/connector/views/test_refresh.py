@@ -17,6 +17,7 @@ from relstate.storage import NewView, Store, errors, read_failure
 from relstate.storage.paths import archive_path, entry_path
 from support.faulty_environment import FaultyEnvironment
 from support.multisets import difference, rows_of_table
+from support.spark import configured
 from support.stores import unsynced
 
 if TYPE_CHECKING:
@@ -261,7 +262,8 @@ def test_a_view_whose_changes_cannot_be_read_does_not_stop_others(
 def test_the_session_of_the_user_stays_the_active_one(db: Database) -> None:
     """Views are computed in sessions of their own; the user's session remains the active one."""
     create(db, {"few": "SELECT k, v FROM t WHERE k IN (1, 2)"})
-    sessions = db.spark._jvm.SparkSession
+    jvm: Any = db.spark._jvm
+    sessions = jvm.SparkSession
     active = sessions.getActiveSession().get()
     put(db.store, 1, factor=3)
 
@@ -276,15 +278,9 @@ def test_the_session_of_the_user_stays_the_active_one(db: Database) -> None:
 def test_a_view_keeps_to_the_settings_it_was_created_under(db: Database) -> None:
     """The time zone and ANSI mode of the session that refreshes or checks it do not matter."""
     own = {"spark.sql.session.timeZone": "Asia/Tokyo", "spark.sql.ansi.enabled": "false"}
-    users = {name: db.spark.conf.get(name) for name in own}
     hours = "date_format(timestamp_seconds(v * 3600), 'H')"
-    try:
-        for name, value in own.items():
-            db.spark.conf.set(name, value)
+    with configured(db.spark, own):
         create(db, {"hours": f"SELECT v, {hours} AS hour, CAST(g AS INT) AS none FROM t"})
-    finally:
-        for name, value in users.items():
-            db.spark.conf.set(name, str(value))
     put(db.store, *range(20, 30))
 
     db.refresh()

@@ -18,6 +18,7 @@ from relstate.storage import CommitResult, Proposal, Store, errors
 from relstate.storage.jobs import Jobs
 from relstate.storage.view_catalog import ViewCatalog
 from support.multisets import difference, rows_of_table
+from support.spark import properties_of
 from support.stores import unsynced
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def test_a_view_with_the_same_key_stays_the_same_table(read: Database) -> None:
     assert store.view("sums").view_id == view_id
     assert db.sql("SELECT * FROM sums").columns == ["g", "n", "s"]
     assert store.at(before).table("sums").to_arrow().column_names == ["g", "s", "c"]
-    assert dict(db.sql("SHOW TBLPROPERTIES sums").collect())["comment"] == "new"  # type: ignore[arg-type]
+    assert properties_of(db, "sums")["comment"] == "new"
     assert hidden_tables(store) == []
     assert all(name.startswith("__internal_sums_") for name in store.internal_tables("sums"))
     changed = {row["g"] for batch in store.changes("sums", before + 1, columns=["g", "s"])
@@ -116,7 +117,7 @@ def test_a_view_with_the_same_key_stays_the_same_table(read: Database) -> None:
     hold(db, sums=new, readers=READER)
 
     db.sql(f"ALTER MATERIALIZED VIEW sums AS {OLD} HAVING count(*) > 3")
-    assert dict(db.sql("SHOW TBLPROPERTIES sums").collect())["comment"] == "new"  # type: ignore[arg-type]
+    assert properties_of(db, "sums")["comment"] == "new"
     db.refresh()
     hold(db, sums=f"{OLD} HAVING count(*) > 3", readers=READER)
 
@@ -131,7 +132,7 @@ def test_a_view_with_another_key_is_a_new_table(db: Database) -> None:
     db.sql(f"ALTER MATERIALIZED VIEW sums AS {OTHER_KEY}")
 
     assert store.view("sums").view_id != view_id
-    assert dict(db.sql("SHOW TBLPROPERTIES sums").collect())["a.b"] == "c"  # type: ignore[arg-type]
+    assert properties_of(db, "sums")["a.b"] == "c"
     assert store.at(before).table("sums").to_arrow().column_names == ["g", "s", "c"]
     assert hidden_tables(store) == []
     hold(db, sums=OTHER_KEY)
@@ -315,7 +316,12 @@ def test_a_stream_and_writers_go_on(read: Database, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(row_copy, "_PART_BYTES", 256)
     with Store.open(db.store.path) as store, Store.open(db.store.path) as written:
         following = Database(db.spark, store).stream()
-        writer = Thread(target=lambda: [put(written, k, factor=2) for k in range(80, 110)])
+
+        def write() -> None:
+            for key in range(80, 110):
+                put(written, key, factor=2)
+
+        writer = Thread(target=write)
         writer.start()
         db.sql(f"CREATE OR REPLACE MATERIALIZED VIEW sums AS {NEW}")
         writer.join()

@@ -14,7 +14,7 @@ from relstate.connector.views.runner import JobRunner
 from relstate.storage import NewView, Store, errors
 from support.catalogue import CATALOGUE, OVER_VIEWS, RECOMPUTED, TIMED
 from support.moving import TABLES
-from support.stores import StoreMaker, unsynced, upsert
+from support.stores import StoreMaker, stored_row, unsynced, upsert
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -122,7 +122,8 @@ def test_a_forged_plan_is_refused_before_anything_runs(
         db.refresh()
 
     assert "the stored plan of view 'forged' is damaged" in str(raised.value)
-    assert db.spark._jvm.java.lang.System.getProperty(PROPERTY) is None
+    jvm: Any = db.spark._jvm
+    assert jvm.java.lang.System.getProperty(PROPERTY) is None
     (report,) = db.check_views()
     assert not report.ok
 
@@ -145,7 +146,7 @@ def test_another_view_is_refreshed_beside_a_forged_one(db: Database) -> None:
     with pytest.raises(errors.CorruptionError, match="'forged'"):
         db.refresh()
 
-    assert db.store.table("sums").get("a").s == 13
+    assert stored_row(db.store.table("sums"), "a").s == 13
 
 
 def test_every_plan_that_create_makes_is_accepted(

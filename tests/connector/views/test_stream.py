@@ -96,7 +96,8 @@ def test_name_status_progress_and_end(db: Database, stream: ViewStream) -> None:
     """As a StreamingQuery has them."""
     assert (stream.name, len(stream.id) > 8) == ("follow", True)
     stream.processAllAvailable()
-    assert stream.lastProgress is None
+    last = stream.lastProgress
+    assert last is None
     assert stream.recentProgress == []
     first = put(db.store, 1, 2, factor=5)
     stream.processAllAvailable()

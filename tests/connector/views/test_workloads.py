@@ -66,7 +66,9 @@ def planned(spark: SparkSession) -> Planned:
 
     @cache
     def plan(name: str) -> tuple[dict[str, Node], dict[str, str]]:
-        workload, plans, reasons = workload_of(name), {}, {}
+        workload = workload_of(name)
+        plans: dict[str, Node] = {}
+        reasons: dict[str, str] = {}
         oracle, tables = Oracle(spark, workload), fake_tables(workload)
         for query, text in workload.queries.items():
             try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -127,7 +127,7 @@ def test_local_times_are_those_of_the_option_time_zone(
     ],
 )
 def test_a_bad_condition_fails_when_it_is_loaded(
-    store: Store, visits: str, options: dict[str, str], reason: str
+    store: Store, visits: str, options: dict[str, Any], reason: str
 ) -> None:
     """It fails on the driver, before a task runs; the error has the part that is wrong."""
     with refusal(reason):

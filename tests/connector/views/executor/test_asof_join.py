@@ -71,12 +71,13 @@ def matches(node: AsofJoin, left: Row, right: Row) -> bool:
     if left["l_t"] is None or right["r_t"] is None:
         return False
     difference = left["l_t"] - right["r_t"]
-    return {
+    answers: dict[Comparator, bool] = {
         Comparator.LESS: difference < 0,
         Comparator.AT_MOST: difference <= 0,
         Comparator.GREATER: difference > 0,
         Comparator.AT_LEAST: difference >= 0,
-    }[node.comparison.comparator]
+    }
+    return answers[node.comparison.comparator]
 
 
 def model(node: AsofJoin, lefts: Rows, rights: Rows) -> list[Row]:

@@ -239,11 +239,9 @@ def test_the_output_is_the_join(
         if seed % 2:
             monkeypatch.setattr(matching_module, "PAIRS_AT_ONCE", 3)
             monkeypatch.setattr(matching_module, "_BLOCK_ROWS", 2)
-        units, lefts, rights = (
-            Units(node, chance.choice([1, 3])),
-            dict[Any, Row](),
-            dict[Any, Row](),
-        )
+        units = Units(node, chance.choice([1, 3]))
+        lefts: Rows = {}
+        rights: Rows = {}
         for _ in range(7):
             old = lefts, rights
             lefts, rights = follow(chance, lefts, rights, has_one_row=has_one_row)

@@ -157,7 +157,9 @@ def test_the_output_is_the_join(
         if seed % 2:
             monkeypatch.setattr(join_module, "KEYS_AT_ONCE", 2)
             monkeypatch.setattr(join_module, "PAIRS_AT_ONCE", 3)
-        bench, lefts, rights = JoinBench(node), dict[Any, Row](), dict[Any, Row]()
+        bench = JoinBench(node)
+        lefts: Rows = {}
+        rights: Rows = {}
         for _ in range(7):
             old = lefts, rights
             lefts, rights = follow(chance, lefts, rights)
