@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from relstate.storage import Proposal, Store
-from relstate.storage.index.maintenance import IndexMaintenance
+from relstate.storage.index.index_maintenance import IndexMaintenance
 from relstate.storage.log.proposal import NO_ADDITIONS
 from support.stores import StoreMaker, upsert
 

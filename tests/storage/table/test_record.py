@@ -43,7 +43,7 @@ def test_attributes_of_rows_stay_methods() -> None:
     assert [getattr(row, name) for name in names[5:]] == [5, 6, 7]
     assert getattr(row, "__del__") == 3  # noqa: B009
     with pytest.raises(AttributeError):
-        row._x = 1
+        row._x = 1  # type: ignore[attr-defined]
 
 
 def test_an_unknown_column_is_an_error() -> None:
