@@ -87,8 +87,9 @@ format: $(STAMP)
 	$(RUN) -m ruff format .
 
 typecheck: $(STAMP)
-	MYPYPATH=package:examples $(RUN) -m mypy -p relstate -p pyspark_relstate -p benchmarks \
+	$(RUN) -m mypy -p relstate -p pyspark_relstate -p benchmarks \
 		-m flights -m flights_cluster -m leaderboard
+	$(RUN) -m mypy tests
 
 clean:
 	rm -rf $(VENV) $(PEERS) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
