@@ -19,7 +19,7 @@ THREAD_BYTES = 192 << 20
 """Stored bytes that a thread of the driver examines at most for a query."""
 # Groups that tasks add up, and that the driver does, where there are so many rows of each.
 _MOST_GROUPS_OF_TASKS = 131_072
-_MOST_GROUPS, _LEAST_ROWS_PER_GROUP = 1 << 20, 2
+_MOST_GROUPS, _LEAST_ROWS_PER_GROUP = 1 << 19, 2
 
 
 class DriverAggregates:
