@@ -10,7 +10,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError
 
 from support.local import IN_DRIVER, IN_JOB
-from support.view_cases import Case, Outcome, View
+from support.view_cases import Case, Outcome
 
 _CANDIDATES = 12
 
@@ -130,9 +130,7 @@ class Reducer:
     def _shortest_failing(self, texts: list[str]) -> str | None:
         self._rounds -= 1
         *bases, view = self._case.views
-        views = [
-            View(f"z{number}", text, view.step, view.units) for number, text in enumerate(texts)
-        ]
+        views = [replace(view, name=f"z{number}", sql=text) for number, text in enumerate(texts)]
         failures = self._run(replace(self._case, views=(*bases, *views))).failures
         for candidate in views:
             if failures.get(candidate.name, ("",))[0] == self._kind:
@@ -163,6 +161,15 @@ def _without_indexes(case: Case) -> Case:
     return replace(case, tables=tuple(replace(table, index=()) for table in case.tables))
 
 
+def _without_replacements(case: Case) -> Case:
+    views = tuple(replace(view, replacement=None) for view in case.views)
+    return replace(case, views=views)
+
+
+def _without_clusters(case: Case) -> Case:
+    return replace(case, views=tuple(replace(view, cluster=()) for view in case.views))
+
+
 def _in_one_unit(case: Case) -> Case:
     return replace(case, views=tuple(replace(view, units=(1,)) for view in case.views))
 
@@ -172,6 +179,8 @@ _SIMPLIFICATIONS: tuple[Callable[[Case], Case], ...] = (
     _without_time,
     _without_expiry,
     _without_indexes,
+    _without_replacements,
+    _without_clusters,
     lambda case: replace(case, part_rows=None),
     lambda case: replace(case, many_rows=None),
     lambda case: replace(case, local_rows=IN_JOB),
@@ -238,6 +247,10 @@ def _simpler_at(tree: exp.Expr, node: exp.Expr) -> Iterator[str]:
             "with_",
             "with",
         ):
+            # A LIMIT without ORDER BY takes any rows.
+            is_limited = any(node.args.get(limit) for limit in ("limit", "offset"))
+            if name == "order" and is_limited:
+                continue
             if (removed := node.args.get(name)) is not None:
                 node.set(name, None)
                 yield text()

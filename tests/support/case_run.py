@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
@@ -122,6 +123,9 @@ class _Run:
         for view in created:
             self._create(view)
         self._compare([view.name for view in created])
+        for view in list(self._views.values()):
+            if view.replacement is not None and view.replacement[0] == number:
+                self._replace(view, view.replacement[1])
         self._rescale(number)
         if step.is_refreshed:
             if step.accident is not None:
@@ -210,12 +214,39 @@ class _Run:
             f"CREATE MATERIALIZED VIEW {view.name} TBLPROPERTIES ('parallelism' = "
             f"'{view.units_at(view.step)}') AS {view.sql}"
         )
+        if view.cluster:
+            cluster = f"{view.name} CLUSTER BY ({', '.join(view.cluster)})"
+            statement = statement.replace(view.name, cluster, 1)
         if view.accident is not None:
             self._suffer(view.accident, lambda db: db.sql(statement))
         if view.name in self._store.views():
             self._db.refresh([view.name])
         else:
             self._db.sql(statement)
+
+    def _replace(self, view: View, sql: str) -> None:
+        """Give a view another SELECT; it stays as it is if that is refused, or fails in Spark."""
+        changed = replace(view, sql=sql, replacement=None)
+        try:
+            self._batch.sql(self._text(changed)).toArrow()
+        except Exception:
+            return
+        # Every second one by ALTER.
+        statement = f"CREATE OR REPLACE MATERIALIZED VIEW {view.name} AS {sql}"
+        if len(sql) % 2 and not view.cluster:
+            statement = f"ALTER MATERIALIZED VIEW {view.name} AS {sql}"
+        try:
+            self._db.sql(statement)
+        except UnsupportedStatementError:
+            return
+        except Exception as error:
+            self._outcome.failures[view.name] = (f"replace {_kind(error)}", _sentence(error))
+            self._drop(view.name)
+            return
+        self._batch.sql(self._text(changed)).createOrReplaceTempView(view.name)
+        self._views[view.name] = changed
+        self._outcome.replaced.append(view.name)
+        self._compare([view.name])
 
     def _rescale(self, step: int) -> None:
         for view in self._views.values():
@@ -246,7 +277,7 @@ class _Run:
 
     def _drop(self, name: str) -> None:
         """Drop a view and those that read it."""
-        readers = [view.name for view in self._case.views if view.reads(name)]
+        readers = [view.name for view in self._views.values() if view.reads(name)]
         for reader in readers:
             if reader in self._views:
                 self._drop(reader)

@@ -7,6 +7,7 @@ from random import Random
 
 from support.local import IN_DRIVER, IN_EITHER, IN_JOB
 from support.random_changes import ChangeMaker
+from support.random_expressions import UNORDERED
 from support.random_queries import QueryMaker
 from support.random_tables import random_tables
 from support.view_cases import FAILING_TASKS, Accident, Case, Step, View
@@ -76,7 +77,13 @@ def _random_views(random: Random, maker: QueryMaker, count: int) -> list[View]:
         for _ in range(_STEPS - latest - 1):
             units.append(random.choice(_UNITS) if random.random() < 0.2 else units[-1])
         accident = _random_accident(random) if random.random() < 0.08 else None
-        views.append(View(f"v{number}", query.sql, latest, tuple(units), accident))
+        keys = [name for name, kind in query.columns if kind not in UNORDERED]
+        cluster = random.sample(keys, 1) if keys and random.random() < 0.1 else []
+        view = View(f"v{number}", query.sql, latest, tuple(units), accident, tuple(cluster))
         if random.random() < 0.3:
-            maker.add_view(f"v{number}", query.columns)
+            maker.add_view(view.name, query.columns)
+        elif latest < _STEPS - 1 and random.random() < 0.12:
+            step = random.randint(latest + 1, _STEPS - 1)
+            view = replace(view, replacement=(step, maker.query(1).sql))
+        views.append(view)
     return views

@@ -138,6 +138,11 @@ class FromMaker(ExpressionMaker, ABC):
             return From(f"(VALUES (1, 'a'), {rows}) AS {alias}(ci, cs)", columns)
         if chance < 0.36:
             return From(f"range(-1, 3) AS {alias}", [(f"{alias}.id", "i")])
+        if chance < 0.37:
+            outputs, columns = self._outputs(
+                [(random.choice(LITERALS[kind]), kind) for kind in "is"]
+            )
+            return From(f"(SELECT {outputs}) AS {alias}", _qualified(alias, columns))
         if depth > 0 and chance < 0.4 and (pivoted := self._pivoted(depth, alias)) is not None:
             return pivoted
         known = {**self._tables, **self._views} if self._flip(0.4) else self._tables
@@ -198,6 +203,8 @@ class FromMaker(ExpressionMaker, ABC):
 
     def _join_chain(self, depth: int, count: int) -> From:
         relations = self._distinct_relations(depth, count)
+        if count > 2 and self._flip(0.2):
+            relations[1:] = [self._in_parentheses(*relations[1:], depth)]
         if count == 2 and self._flip(0.12):
             joined = self._using(*relations)
             if joined is not None:
@@ -215,6 +222,12 @@ class FromMaker(ExpressionMaker, ABC):
             is_pair = "SEMI" not in kind and "ANTI" not in kind
             source = From(text, source.columns + (right.columns if is_pair else []))
         return source
+
+    def _in_parentheses(self, left: From, right: From, depth: int) -> From:
+        """Return a join that is one input of another."""
+        kind = self._random.choice(["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"])
+        on = self._on(left.exact, right.exact, depth)
+        return From(f"({left.sql} {kind} {right.sql} ON {on})", left.columns + right.columns)
 
     def _asof(self, left: Sequence[Typed], right: From) -> str:
         """Return the conditions of an ASOF JOIN in which no two different rows are equally near."""

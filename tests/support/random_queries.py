@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from support.random_expressions import INEXACT, TIMED, UNORDERED, Typed
 from support.random_from import GENERATORS, From, Query, where_clause
-from support.random_subqueries import SubqueryMaker
+from support.random_pipes import PipeMaker
 
 _OPERATIONS = (
     "UNION", "UNION ALL", "UNION ALL", "INTERSECT", "INTERSECT ALL", "EXCEPT", "EXCEPT ALL",
@@ -20,7 +20,7 @@ _TIME_WINDOWS = (
 )  # fmt: skip
 
 
-class QueryMaker(SubqueryMaker):
+class QueryMaker(PipeMaker):
     """Makes SELECTs over tables, each given with the names and the kinds of its columns."""
 
     def query(self, depth: int = 2) -> Query:
@@ -30,6 +30,8 @@ class QueryMaker(SubqueryMaker):
             return self._set_operation(depth)
         if depth > 0 and chance < 0.18:
             return self._with(depth)
+        if depth > 0 and chance < 0.24:
+            return self._piped(depth)
         return self._select(depth)
 
     # SELECT
@@ -44,10 +46,12 @@ class QueryMaker(SubqueryMaker):
         if self._flip(0.15) and (clock := self._clock_condition(source.exact)) is not None:
             conditions.append(clock)
         self._random.shuffle(conditions)
+        if self._flip(0.03):
+            return self._limited_count(source, where_clause(conditions), source.exact)
         makers: list[Callable[[From, str, int], Query]] = [
             self._projected, self._projected, self._projected, self._grouped, self._grouped,
             self._grouped, self._distinct, self._windowed, self._windowed, self._top,
-            self._generated, self._time_windowed,
+            self._generated, self._time_windowed, self._ordered,
         ]  # fmt: skip
         return self._random.choice(makers)(source, where_clause(conditions), depth)
 
@@ -111,6 +115,13 @@ class QueryMaker(SubqueryMaker):
         text = f"SELECT {outputs} FROM {source.sql}{where} ORDER BY {self._order(columns)} {limit}"
         return Query(text + offset, columns)
 
+    def _ordered(self, source: From, where: str, depth: int) -> Query:
+        """Return a query with an ORDER BY alone, by some columns: a view's key begins with them."""
+        query = self._projected(source, where, depth)
+        keys = [column for column in query.columns if column[1] not in UNORDERED]
+        order = self._order(self._some(keys, 1, 2)) if keys else "1 + 1"
+        return Query(f"{query.sql} ORDER BY {order}", query.columns)
+
     # GROUP BY
 
     def _grouped(self, source: From, where: str, depth: int) -> Query:
@@ -127,12 +138,16 @@ class QueryMaker(SubqueryMaker):
             text, kind = self._subquery_value(source.exact, depth)
             calls.append((f"{random.choice(['min', 'max'])}({text})", kind))
         values += calls
+        is_of_all = groups == values[: len(groups)] and self._flip(0.1)
         if self._flip(0.15):
             values.append((f"{calls[0][0]} IS NULL OR count(*) > 2", "b"))
+        has_sets = bool(groups) and self._flip(0.2)
         if groups and self._flip(0.12):
-            values.append(self._window_over_groups(groups))
+            values.append(self._window_over_groups(groups, is_total=not has_sets))
         by = f" GROUP BY {', '.join(text for text, _ in groups)}" if groups else ""
-        if groups and self._flip(0.2):
+        if is_of_all and len(values) == len(groups) + len(calls):
+            by = " GROUP BY ALL"
+        elif has_sets:
             by = f" GROUP BY {self._grouping_sets([text for text, _ in groups])}"
             if self._flip(0.4):
                 values.append((f"grouping({random.choice(groups)[0]})", "i"))
@@ -157,9 +172,15 @@ class QueryMaker(SubqueryMaker):
         texts = ", ".join(f"({', '.join(chosen)})" for chosen in [*sets, list(keys)])
         return self._random.choice([*forms, f"GROUPING SETS ({texts})"])
 
-    def _window_over_groups(self, groups: Sequence[Typed]) -> Typed:
-        """Return a window over the rows of a GROUP BY that has one value for those that tie."""
+    def _window_over_groups(self, groups: Sequence[Typed], *, is_total: bool) -> Typed:
+        """Return a window over the rows of a GROUP BY that has one value for those that tie.
+
+        ``is_total``: whether the groups tell the rows apart.
+        """
         keys = [text for text, _ in groups]
+        if is_total and self._flip(0.4):
+            form = self._random.choice(["row_number()", "lag(count(*))", "ntile(2)"])
+            return f"{form} OVER (ORDER BY {', '.join(self._random.sample(keys, len(keys)))})", "i"
         order = self._random.choice(["count(*)", *keys])
         by = f"PARTITION BY {self._random.choice(keys)} " if self._flip(0.3) else ""
         form = self._random.choice(["rank()", "dense_rank()", "sum(count(*))", "max(count(*))"])

@@ -43,6 +43,8 @@ class SubqueryMaker(FromMaker):
                 value, tail = "count(*)", " HAVING count(*) > 1" if self._flip(0.7) else ""
             elif self._flip(0.1):
                 tail = f" GROUP BY {random.choice(inner)[0]} HAVING count(*) > 1"
+            elif self._flip(0.06):
+                tail = random.choice([" OFFSET 1", " LIMIT 1 OFFSET 2", " LIMIT 1"])
             text = f"SELECT {value} {self._rows(source, where)}{tail}"
             condition = f"{is_not}EXISTS ({text})"
         elif chance < 0.7:

@@ -25,7 +25,9 @@ class View:
     """A view: its SELECT, the step after whose commits it is created, its units by step.
 
     ``units``: from the step of its creation on, the last number for all steps that follow.
-    ``accident``: what happens to the first attempt to create it.
+    ``accident``: what happens to the first attempt to create it. ``cluster``: the columns by which
+    it is distributed. ``replacement``: the step before whose refresh it gets another SELECT, and
+    that SELECT.
     """
 
     name: str
@@ -33,10 +35,13 @@ class View:
     step: int = 0
     units: tuple[int, ...] = (1,)
     accident: Accident | None = None
+    cluster: tuple[str, ...] = ()
+    replacement: tuple[int, str] | None = None
 
     def reads(self, name: str) -> bool:
-        """Return whether a table or view is named in the SELECT."""
-        return re.search(rf"\b{name}\b", self.sql) is not None
+        """Return whether a table or view is named in the SELECT, or in the one that replaces it."""
+        texts = [self.sql, *(() if self.replacement is None else (self.replacement[1],))]
+        return any(re.search(rf"\b{name}\b", text) for text in texts)
 
     def units_at(self, step: int) -> int:
         """Return the number of units from a step on."""
@@ -88,6 +93,7 @@ class Outcome:
 
     ``failures`` have a kind, a word, and a sentence. ``invalid`` queries are refused by Spark, or
     fail in Spark over the rows of some step. ``accidents``: those that happened, in order.
+    ``replaced``: the views that got another SELECT.
     """
 
     failures: dict[str, tuple[str, str]]
@@ -95,3 +101,4 @@ class Outcome:
     invalid: dict[str, str]
     correct: list[str]
     accidents: list[Accident] = field(default_factory=list)
+    replaced: list[str] = field(default_factory=list)

@@ -65,10 +65,15 @@ def seeds_to_try(seeds: Seeds) -> Iterator[int]:
 
 
 _ROWS = TableSpec("t", (("k", "INT"), ("g", "STRING"), ("n", "INT")), ("k",), ("k",))
+_LAST = "SELECT g, max_by(n, k) AS k FROM t GROUP BY g"
 _VIEWS = (
     View("sums", "SELECT g, count(*) AS c, sum(n) AS s FROM t GROUP BY g", accident="link _log/*"),
     View("counts", "SELECT c, count(*) AS n FROM sums GROUP BY c", units=(3,)),
     View("firsts", "SELECT g, min(k) AS k FROM t GROUP BY g", 1, accident="sync _log"),
+    View(
+        "lasts", "SELECT g, max(k) AS k FROM t GROUP BY g", cluster=("k",), replacement=(2, _LAST)
+    ),
+    View("odd", "SELECT k, g FROM t", replacement=(3, "SELECT k, n FROM t WHERE k % 2 = 1")),
 )
 _ACCIDENTS: tuple[Accident, ...] = ("write _log/*", "link _log/*", "sync _log", FAILING_TASKS, 5)
 
@@ -81,7 +86,7 @@ def rows_of_t(number: int) -> Commit:
 # Half a dozen refreshes and as many accidents take ten seconds; a test with a timeout is slow.
 @pytest.mark.timeout(600)
 def test_what_an_accident_ends_is_right_when_it_is_repeated(spark: SparkSession) -> None:
-    """Each accident of random cases happens, to a refresh or to a CREATE."""
+    """Each accident of random cases happens, to a refresh or to a CREATE; views are replaced."""
     # The views of the first step are up to date when it ends: its refresh would not touch the disk.
     steps = [Step((rows_of_t(2),))]
     for size, accident in enumerate(_ACCIDENTS, start=3):
@@ -91,6 +96,7 @@ def test_what_an_accident_ends_is_right_when_it_is_repeated(spark: SparkSession)
     assert (outcome.failures, outcome.invalid, outcome.refused) == ({}, {}, {})
     created = [view.accident for view in _VIEWS if view.accident is not None]
     assert sorted(map(str, outcome.accidents)) == sorted(map(str, [*_ACCIDENTS, *created]))
+    assert outcome.replaced == ["lasts", "odd"]
 
 
 @pytest.mark.parametrize("name", FOUND)
