@@ -21,6 +21,8 @@ from .schema.arrow import arrow_type
 from .schema.schema import TableSchema
 from .table.record import Row
 
+_Shape: TypeAlias = tuple[tuple[str, Any], ...]
+"""The names of a dict, each with the shape of the struct below it, else None."""
 _SHOWN = 80
 _TOGETHER = 16_384
 """Dicts of an iterator that are held at once."""
@@ -123,14 +125,19 @@ def _batches_of_dicts(
     types = {column.name.lower(): column.type for column in schema.columns}
     has_structs = any(isinstance(data_type, t.Struct) for data_type in types.values())
 
-    def shape_of(row: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-        if not (are_patches and has_structs):
-            return tuple((name, None) for name in row)
+    def shape_of(row: Mapping[str, Any]) -> _Shape:
         return tuple(
             (name, _shape(value, types.get(str(name).lower()))) for name, value in row.items()
         )
 
-    for shape, run in groupby(rows, key=shape_of):
+    runs: Iterable[tuple[_Shape, Iterable[Mapping[str, Any]]]] = (
+        groupby(rows, key=shape_of)
+        if are_patches and has_structs
+        else (
+            (tuple((name, None) for name in names), run) for names, run in groupby(rows, key=tuple)
+        )
+    )
+    for shape, run in runs:
         run_rows = list(run)
         arrays = [
             _array(name, run_rows, types.get(str(name).lower()), field_shapes)
