@@ -127,5 +127,5 @@ class DocumentWriter:
 def _check_mapping(values: object) -> None:
     if not isinstance(values, Mapping):
         raise SchemaMismatchError(
-            f"what changes is a dict of columns or paths and their values, not {values!r:.100}"
+            f"changes are a dict from columns or paths to values, not {values!r:.100}"
         )

@@ -223,7 +223,7 @@ class Log:
         root = self.environment.location("")
         if loaded.settings.store_id != state.settings.store_id:
             raise CorruptionError(
-                f"{root}: another store has taken the place of the one that was opened: open it"
+                f"{root}: another store has replaced the one that was opened: open it again"
             )
         if loaded.epoch < state.epoch:
             raise CorruptionError(

@@ -63,7 +63,7 @@ class LogFiles:
             if self.environment.exists(""):
                 raise NotAStoreError(f"{root}: this is not a store, it has no {LOG}") from None
             raise StoreNotFoundError(
-                f"{root}: there is nothing here: create the store, by relstate.create(path) or the "
+                f"{root}: there is no store here: create one with relstate.create(path) or the "
                 "command relstate create"
             ) from None
         epochs: dict[str, list[int]] = {"checkpoint": [], "entry": []}

@@ -51,8 +51,8 @@ def _load(files: LogFiles, cache: EntryCache) -> StoreState | None:
     listing = files.listing()
     if not listing.newest:
         raise NotAStoreError(
-            f"{environment.location('')}: its log has no entry, the creation of a store was cut "
-            "short: create it again"
+            f"{environment.location('')}: its log has no entry, because the creation of the store "
+            "was interrupted: create it again"
         )
     start = checkpoint_path(listing.checkpoints[-1]) if listing.checkpoints else entry_path(1)
     try:

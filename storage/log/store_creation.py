@@ -51,8 +51,8 @@ def _check_vacant(log: Log) -> None:
     foreign_names = [name for name in names if name not in FOLDERS and not name.startswith(".")]
     if foreign_names:
         raise NotAStoreError(
-            f"{root}: there are other things in it ({', '.join(foreign_names[:3])}): "
-            "a store needs a folder of its own"
+            f"{root}: the folder has other files ({', '.join(foreign_names[:3])}): a store needs a "
+            "separate folder"
         )
     if LOG in names and log.files.listing().newest:
         raise _store_exists_error(root)

@@ -185,8 +185,8 @@ def _missing_file_error(path: str) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise SegmentMissingError(
-            f"{path}: the log names this segment, but the file is missing; if it was vacuumed "
-            "under a long reader, read again, else restore it from a backup"
+            f"{path}: the log names this segment, but the file is missing; if vacuum removed it "
+            "during a long read, read again, otherwise restore it from a backup"
         ) from error
 
 

@@ -62,8 +62,8 @@ class ColdFile:
             ) from None
         except FileNotFoundError as error:
             missing = SegmentMissingError(
-                f"{location}: the log names this segment, but the file is missing; if it was "
-                "vacuumed under a long reader, read again, else restore it from a backup"
+                f"{location}: the log names this segment, but the file is missing; if vacuum "
+                "removed it during a long read, read again, otherwise restore it from a backup"
             )
             if self._epoch is None:
                 raise missing from error

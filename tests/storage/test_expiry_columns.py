@@ -116,7 +116,7 @@ def test_a_path_that_the_table_does_not_have_is_refused(tmp_path: Path) -> None:
         store.create_table("t", COLUMNS, primary_key=["k"], encoding="document")
         for path, message in [
             (("x",), "unknown column"),
-            (("a", "x"), "nothing is at 'x'"),
+            (("a", "x"), "has no separate part 'x'"),
             (("d", "q"), "no field 'q'"),
             (("o", "text"), "text"),
             (("l", 1), "element of an array"),

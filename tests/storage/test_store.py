@@ -80,7 +80,7 @@ def test_paths_without_a_store_are_refused(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "other").write_text("text")
 
-    with pytest.raises(StoreNotFoundError, match="nothing"):
+    with pytest.raises(StoreNotFoundError, match="no store here"):
         relstate.open(str(tmp_path / "none"))
     for path in (file, folder, tmp_path):
         with pytest.raises(NotAStoreError, match=path.name):

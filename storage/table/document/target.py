@@ -323,5 +323,5 @@ def _no_parts_error(target: Target, step: Any) -> SchemaMismatchError:
         case _:
             advice = "set the value itself"
     return SchemaMismatchError(
-        f"{target.name:.200} is {target.type}, and nothing is at {step!r:.200} in it: {advice}"
+        f"{target.name:.200} is {target.type} and has no separate part {step!r:.200}: {advice}"
     )

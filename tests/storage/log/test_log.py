@@ -78,7 +78,7 @@ def test_a_store_that_was_replaced_is_told(environment: LocalEnvironment) -> Non
     shutil.rmtree(environment.root)
     create_store(Log(environment), replace(SETTINGS, store_id="another"))
 
-    with pytest.raises(CorruptionError, match="another store has taken the place"):
+    with pytest.raises(CorruptionError, match="another store has replaced"):
         log.refresh(state)
 
 

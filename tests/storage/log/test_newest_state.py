@@ -15,7 +15,7 @@ from support.commits import advanced, committed, entries_on_disk, new_store, ups
 
 def test_nothing_is_not_a_store(environment: LocalEnvironment) -> None:
     """A path with nothing at it is told from one that holds something else."""
-    with pytest.raises(StoreNotFoundError, match="nothing here"):
+    with pytest.raises(StoreNotFoundError, match="no store here"):
         Log(environment).load()
 
 

@@ -52,7 +52,7 @@ def test_a_store_can_be_created_in_an_empty_folder(tmp_path: Path) -> None:
     (tmp_path / "_log").mkdir()
     (tmp_path / "_log" / f"{1:020d}.json.0a.tmp").write_bytes(b"half")
     log = Log(quick_environment(tmp_path))
-    with pytest.raises(NotAStoreError, match="was cut short"):
+    with pytest.raises(NotAStoreError, match="was interrupted"):
         log.load()
 
     assert create_store(log, SETTINGS).epoch == 1
