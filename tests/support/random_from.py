@@ -139,10 +139,9 @@ class FromMaker(ExpressionMaker, ABC):
         if chance < 0.36:
             return From(f"range(-1, 3) AS {alias}", [(f"{alias}.id", "i")])
         if chance < 0.37:
-            outputs, columns = self._outputs(
-                [(random.choice(LITERALS[kind]), kind) for kind in "is"]
-            )
-            return From(f"(SELECT {outputs}) AS {alias}", _qualified(alias, columns))
+            constants = [(random.choice(LITERALS[kind]), kind) for kind in "is"]
+            outputs, named = self._outputs(constants)
+            return From(f"(SELECT {outputs}) AS {alias}", _qualified(alias, named))
         if depth > 0 and chance < 0.4 and (pivoted := self._pivoted(depth, alias)) is not None:
             return pivoted
         known = {**self._tables, **self._views} if self._flip(0.4) else self._tables
@@ -204,7 +203,8 @@ class FromMaker(ExpressionMaker, ABC):
     def _join_chain(self, depth: int, count: int) -> From:
         relations = self._distinct_relations(depth, count)
         if count > 2 and self._flip(0.2):
-            relations[1:] = [self._in_parentheses(*relations[1:], depth)]
+            left, right = relations[1:]
+            relations[1:] = [self._in_parentheses(left, right, depth)]
         if count == 2 and self._flip(0.12):
             joined = self._using(*relations)
             if joined is not None:
