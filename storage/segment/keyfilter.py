@@ -12,7 +12,6 @@ Does not know: what a key means.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from dataclasses import dataclass
 
@@ -29,8 +28,8 @@ from ..codec.ragged import (
     parts_of,
     prefix_words,
 )
-from ..forklock import after_fork
 from .key import LEAST_PREFIX_BYTES
+from .lookup_memory import filter_memory
 from .page import Pages
 
 _LEAVES_AT_ONCE = 512
@@ -39,7 +38,6 @@ _BITS_PER_ADDED_KEY = 32
 _WORD = 8
 # Each key has so many bits in a word of 64: a bit is six bits of the hash, the word the others.
 _BITS, _BIT_WIDTH = 4, 6
-_MOST_BYTES = 64 << 20
 _FACTOR = np.uint64(0x9E3779B185EBCA87)
 # To look up a key takes about as long as to read the keys of so many entries for a filter.
 _ENTRIES_PER_LOOKUP = 10
@@ -183,37 +181,6 @@ class SpanFilter:
 def _are_set(words: NDArray[np.uint64], bits: NDArray[np.uint64]) -> NDArray[np.bool_]:
     are_set: NDArray[np.bool_] = (words & bits) == bits
     return are_set
-
-
-class FilterMemory:
-    """The memory that the filters of a process may take. Safe between threads."""
-
-    def __init__(self, size: int) -> None:
-        """``size``: in bytes."""
-        self._free = size
-        # Reentrant: a filter may be collected, and its memory released, within `reserve`.
-        self._lock = threading.RLock()
-
-    def reserve(self, size: int) -> bool:
-        """Return whether so many bytes were free; they are not any more."""
-        with self._lock:
-            if size > self._free:
-                return False
-            self._free -= size
-            return True
-
-    def release(self, size: int) -> None:
-        """Free so many bytes."""
-        with self._lock:
-            self._free += size
-
-    def renew_lock(self) -> None:
-        """Replace the lock, which another thread may have held when this process forked."""
-        self._lock = threading.RLock()
-
-
-filter_memory = FilterMemory(_MOST_BYTES)
-after_fork(lambda: filter_memory.renew_lock())
 
 
 def _bits_for(entries: int) -> int:

@@ -3,8 +3,8 @@
 A search in pages reads a pointer and a key from another place of the file at each of its steps.
 Here each key is one number, and all numbers are one array.
 
-Promises: what is found is what a search in the pages finds. The indexes of a process share the
-bounded memory of filters. Does not know: what a key means.
+Promises: what is found is what a search in the pages finds. The indexes of a process take
+a bounded memory (lookup_memory.py). Does not know: what a key means.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..codec.ragged import Buffer, Bytes, Positions, load, load_matrix, parts_of
-from .keyfilter import filter_memory
+from .lookup_memory import index_memory
 from .page import NODE_HEADER, Pages
 
 Numbers: TypeAlias = NDArray[np.uint64]
@@ -57,16 +57,16 @@ class KeyIndex:
         ValueError or IndexError if the file is damaged.
         """
         size = pages.entry_count * _NUMBER_BYTES
-        if len(pages.buffer) > _MOST_POSITION or not filter_memory.reserve(size):
+        if len(pages.buffer) > _MOST_POSITION or not index_memory.reserve(size):
             return None
         index = None
         try:
             index = cls._of_pages(pages)
         finally:
             if index is None:
-                filter_memory.release(size)
+                index_memory.release(size)
         if index is not None:
-            weakref.finalize(index, filter_memory.release, size)
+            weakref.finalize(index, index_memory.release, size)
         return index
 
     @classmethod

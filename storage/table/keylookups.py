@@ -4,7 +4,7 @@ The newest file that has a key decides, so a get asks one after another, and mos
 have few rows: after a few upserts of a large table it asks most of them in vain. So once enough
 keys were looked up, one byte for each of many slots says which small files may have a key whose
 hash falls into the slot. It takes 8 to 16 bytes of memory per entry of a small file, of the memory
-of filters (see segment/keyfilter.py), and is never stored.
+of indexes (see segment/lookup_memory.py), and is never stored.
 
 Promises: a file that has a key is asked, and the newest one first. Immutable, but for what is
 computed when it is first used; safe between threads.
@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..segment.key import successor
-from ..segment.keyfilter import filter_memory
 from ..segment.longkey import GROUP_KEY_BYTES
+from ..segment.lookup_memory import index_memory
 from ..segment.segment import SegmentFile
 from .encoding import Encoding
 from .keyspan import KeySpan
@@ -142,7 +142,7 @@ def lookups_by_slots(
     """
     rows = sum(file.rows for file in files if file.is_small)
     size = 1 << max(rows * _SLOTS_PER_ROW - 1, 1).bit_length()
-    if not filter_memory.reserve(size):
+    if not index_memory.reserve(size):
         return None
     try:
         slots = _slots(size, files, vnodes, encoding)
@@ -155,9 +155,9 @@ def lookups_by_slots(
 
         lookups = KeyLookups(_by_vnode(vnodes, lookups_of), slots.data, size - 1)
     except BaseException:
-        filter_memory.release(size)
+        index_memory.release(size)
         raise
-    weakref.finalize(lookups, filter_memory.release, size)
+    weakref.finalize(lookups, index_memory.release, size)
     return lookups
 
 

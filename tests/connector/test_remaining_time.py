@@ -14,7 +14,6 @@ from relstate.connector.sql import Database, query_reader
 from relstate.storage import Store, Table, errors
 from support.clock import ManualClock
 from support.commits import quick_environment
-from support.spark import only_row
 from support.stores import stored_row
 
 if TYPE_CHECKING:
@@ -187,5 +186,5 @@ def test_paths_that_there_are_not_are_refused(db: Database) -> None:
 
 def test_explain_names_the_calls(db: Database) -> None:
     """Among the columns that are read."""
-    row = only_row(db.sql("EXPLAIN SELECT k, ttl(props['x']) FROM t WHERE k = 1"))
+    row = db.sql("EXPLAIN SELECT k, ttl(props['x']) FROM t WHERE k = 1").collect()[0]
     assert row.columns == ["k", "props", "ttl(props['x'])"]

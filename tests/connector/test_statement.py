@@ -255,7 +255,7 @@ def test_what_is_not_understood_is_refused_with_the_place(text: str, reason: str
         ("CREATE TABLE t (a INT, b INT UNIQUE)", "^'b INT UNIQUE': UNIQUE is .* UNIQUE INDEX"),
         ("CREATE TABLE t (a INT REFERENCES u (b))", "REFERENCES is not offered: references"),
         ("CREATE TABLE t (a INT AUTO_INCREMENT)", "AUTO_INCREMENT is not offered: .* _row_id"),
-        ("CREATE TABLE t (a INT PRIMARY KEY RELY)", "a INT PRIMARY KEY RELY': .* leave RELY"),
+        ("CREATE TABLE t (a INT PRIMARY KEY RELY)", "a INT PRIMARY KEY RELY': .* leave out RELY"),
         ("INSERT IGNORE INTO t VALUES (1)", "^INSERT IGNORE: .* WHEN NOT MATCHED"),
         ("INSERT INTO t PARTITION (a = 1) SELECT 1", "^INSERT INTO t PARTITION: leave it out"),
         ("INSERT INTO t REPLACE USING (id) SELECT 1", "^INSERT INTO t REPLACE USING: .* keys"),

@@ -7,50 +7,57 @@ Does not know: how a window is maintained (windows).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
-from relstate.connector.syntax.tree import Tree, is_column, parse_expression, text_of
+from relstate.connector.syntax.tree import Tree, column, parse_expression, text_of
 from relstate.storage import types
 
-from ..plan.node import Node
-from .builder import Builder, Relation
+from ..plan.node import Names, Node
+from .builder import Builder
 from .collations import is_keyless
 from .windows import plan_windows
 
+SortKey: TypeAlias = tuple[Tree, bool, bool]
+"""A value, whether it descends, and whether NULLs come first."""
 
-def keyless_position(
-    builder: Builder, node: Node, keys: Sequence[tuple[Tree, bool, bool]]
-) -> int | None:
-    """Return the position of the first sort key that no state can be ordered by; None for none."""
-    values = [value for value, _, _ in keys]
-    computed = [text_of(value) for value in values if not is_column(value)]
-    computed_types = iter(builder.analysis.types_of(node.fields, computed))
-    data_types = (
-        node.type_of(value.name) if is_column(value) else next(computed_types) for value in values
+
+def keys_over_fields(keys: Sequence[SortKey], fields: Sequence[str]) -> list[SortKey]:
+    """Return sort keys whose values are these fields."""
+    return [
+        (column(field), descending, nulls_first)
+        for field, (_, descending, nulls_first) in zip(fields, keys, strict=True)
+    ]
+
+
+def keyless_position(node: Node, fields: Sequence[str]) -> int | None:
+    """Return the position of the first field that no state can be ordered by; None for none."""
+    positions = (
+        position for position, field in enumerate(fields) if is_keyless(node.type_of(field))
     )
-    positions = (number for number, data_type in enumerate(data_types) if is_keyless(data_type))
     return next(positions, None)
 
 
 def limit_by_window(
     builder: Builder,
-    relation: Relation,
-    keys: Sequence[tuple[Tree, bool, bool]],
+    node: Node,
+    partition: Names,
+    keys: Sequence[SortKey],
     limit: int | None,
     offset: int,
 ) -> Node:
     """Return ``limit`` rows in the order of keys, None for all, after the first ``offset``.
 
-    Of a relation with a domain, for each of its combinations.
+    ``partition``: fields for each combination of whose values these are taken.
     """
     order = ", ".join(
         f"{text_of(value)} {'DESC' if descending else 'ASC'} NULLS "
         f"{'FIRST' if nulls_first else 'LAST'}"
         for value, descending, nulls_first in keys
     )
-    names = ", ".join(map(types.quoted, relation.domain))
-    partition = f"PARTITION BY {names} " if names else ""
-    window = parse_expression(f"row_number() OVER ({partition}ORDER BY {order})")
-    node, (position,) = plan_windows(builder, relation.node, [window], ["position"])
+    names = ", ".join(map(types.quoted, partition))
+    partition_by = f"PARTITION BY {names} " if names else ""
+    window = parse_expression(f"row_number() OVER ({partition_by}ORDER BY {order})")
+    node, (position,) = plan_windows(builder, node, [window], ["position"])
     bounds = [f"{types.quoted(position)} > {offset}"]
     if limit is not None:
         bounds.append(f"{types.quoted(position)} <= {offset + limit}")

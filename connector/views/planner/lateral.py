@@ -47,7 +47,7 @@ from .from_clause import has_join_condition, is_left_join
 from .generators import named_columns
 from .group_by import has_aggregates, plan_aggregate, plan_distinct, with_defaults
 from .join_conditions import plan_join
-from .keyless_order import keyless_position
+from .keyless_order import keyless_position, keys_over_fields
 from .limit_rule import is_limited_per_row
 from .planned_subquery import PlannedSubquery
 from .scope import DecorrelationError, Outer, Scope, having_conditions
@@ -152,8 +152,10 @@ class LateralJoin:
         if select.args.get("distinct"):
             raise self._error("DISTINCT and LIMIT")
         self._check_own([expression for expression, _, _ in sort_keys])
-        if keyless_position(self.builder, right, sort_keys) is not None:
+        right, fields = self.builder.compute(right, [value for value, _, _ in sort_keys])
+        if keyless_position(right, fields) is not None:
             raise self._error("LIMIT, and an order that no state can have")
+        sort_keys = keys_over_fields(sort_keys, fields)
         right, order = self.builder.compute_order(right, sort_keys, "ORDER BY")
         return TopN(right, tuple(dict.fromkeys(keys)), order, limit, offset)
 

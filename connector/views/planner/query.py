@@ -48,7 +48,7 @@ from .generators import named_columns, plan_generator
 from .group_by import has_aggregates, plan_distinct
 from .grouping_sets import GroupBy, plan_group_by
 from .join_conditions import joins_one_row_at_most
-from .keyless_order import keyless_position, limit_by_window
+from .keyless_order import keyless_position, keys_over_fields, limit_by_window
 from .lateral import LateralJoin
 from .outer_domain import (
     Domain,
@@ -393,13 +393,15 @@ class QueryPlanner:
             return relation
         if limit == 0:
             return replace(relation, node=self._builder.filter(relation.node, [exp.false()]))
-        keyless = keyless_position(self._builder, relation.node, keys)
-        if keyless is not None and (limit is not None or offset):
-            node = limit_by_window(self._builder, relation, keys, limit, offset)
-            return replace(relation, node=node, order=())
         # Without keys any rows are right: the first ones by the key of the operator are taken.
         node, order = relation.node, relation.inner_order
         if keys:
+            node, fields = self._builder.compute(node, [value for value, _, _ in keys])
+            keys = keys_over_fields(keys, fields)
+            keyless = keyless_position(node, fields)
+            if keyless is not None and (limit is not None or offset):
+                node = limit_by_window(self._builder, node, relation.domain, keys, limit, offset)
+                return replace(relation, node=node, order=())
             node, order = self._builder.compute_order(node, keys[:keyless], "ORDER BY")
         if limit is not None or offset:
             node = self._builder.limit(node, order, limit, offset, relation.domain)

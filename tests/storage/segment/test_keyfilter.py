@@ -13,7 +13,8 @@ import pytest
 
 from relstate.storage.paths import segment_path
 from relstate.storage.segment import keyfilter
-from relstate.storage.segment.keyfilter import FilterMemory, KeyFilter, KeyMarks, key_hashes
+from relstate.storage.segment.keyfilter import KeyFilter, KeyMarks, key_hashes
+from relstate.storage.segment.lookup_memory import LookupMemory
 from relstate.storage.segment.page import Pages
 from support.segments import folder_for_segments, write_pairs
 
@@ -62,7 +63,7 @@ def test_the_filters_of_a_process_take_a_bounded_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There is none for a file if those that are in use leave no room for it."""
-    monkeypatch.setattr(keyfilter, "filter_memory", FilterMemory(3000))
+    monkeypatch.setattr(keyfilter, "filter_memory", LookupMemory(3000))
     environment = folder_for_segments(tmp_path)
     pairs = [(b"key %04d" % number, b"") for number in range(1000)]
     pages = Pages(environment.map(segment_path(write_pairs(environment, pairs).name)))
@@ -77,7 +78,7 @@ def test_the_filters_of_a_process_take_a_bounded_memory(
 
 def test_threads_may_make_filters_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No more memory is reserved than there is, and all of it is released."""
-    memory = FilterMemory(3 * 2048)
+    memory = LookupMemory(3 * 2048)
     monkeypatch.setattr(keyfilter, "filter_memory", memory)
     environment = folder_for_segments(tmp_path)
     pairs = [(b"key %04d" % number, b"") for number in range(1000)]
@@ -93,7 +94,7 @@ def test_threads_may_make_filters_at_once(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_the_memory_for_a_damaged_file_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next file can have it."""
-    memory = FilterMemory(8)
+    memory = LookupMemory(8)
     monkeypatch.setattr(keyfilter, "filter_memory", memory)
 
     class Damaged:
@@ -131,7 +132,7 @@ def test_memory_that_an_estimate_left_out_is_reserved_or_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The number of keys in a range is an estimate: pages with long values have few of them."""
-    memory = FilterMemory(3000)
+    memory = LookupMemory(3000)
     monkeypatch.setattr(keyfilter, "filter_memory", memory)
     environment = folder_for_segments(tmp_path)
     pairs = [(b"a key %06d" % number, b"v" * 1500) for number in range(1000)]

@@ -13,8 +13,8 @@ import pytest
 from relstate.storage.errors import CorruptionError
 from relstate.storage.paths import segment_path
 from relstate.storage.segment import keyindex
-from relstate.storage.segment.keyfilter import FilterMemory
 from relstate.storage.segment.keyindex import KeyIndex, LookupIndex
+from relstate.storage.segment.lookup_memory import LookupMemory, filter_memory, index_memory
 from relstate.storage.segment.page import Pages
 from relstate.storage.segment.search import find_keys
 from relstate.storage.segment.segment import SegmentFile
@@ -75,8 +75,8 @@ def test_other_files_have_no_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: list[bytes]
 ) -> None:
     """They take no memory, and no second attempt."""
-    memory = FilterMemory(1000)
-    monkeypatch.setattr(keyindex, "filter_memory", memory)
+    memory = LookupMemory(1000)
+    monkeypatch.setattr(keyindex, "index_memory", memory)
     pages = _pages(tmp_path, keys)
     lookup_index = LookupIndex()
 
@@ -84,6 +84,16 @@ def test_other_files_have_no_index(
     monkeypatch.setattr(keyindex, "KeyIndex", None)
     assert lookup_index.for_lookups(pages, 1000) is None
     assert memory.reserve(1000)
+
+
+def test_an_index_leaves_the_memory_of_filters(tmp_path: Path) -> None:
+    """Otherwise a process that looked many keys up would have none for its later writes."""
+    indexes, filters = index_memory._free, filter_memory._free
+    index = KeyIndex.of(_pages(tmp_path, [bytes([byte]) * 8 for byte in range(1, 101)]))
+
+    assert index is not None
+    assert index_memory._free < indexes
+    assert filter_memory._free == filters
 
 
 @pytest.mark.parametrize("width", [8, 11, 16])
@@ -116,8 +126,8 @@ def test_the_indexes_of_a_process_share_a_bounded_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What an index takes is free again when nobody has it."""
-    memory = FilterMemory(1500 * 12)
-    monkeypatch.setattr(keyindex, "filter_memory", memory)
+    memory = LookupMemory(1500 * 12)
+    monkeypatch.setattr(keyindex, "index_memory", memory)
     pages = _pages(tmp_path, [b"\x01%010d" % number for number in range(1000)])
     index = KeyIndex.of(pages)
 

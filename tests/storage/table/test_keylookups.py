@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relstate.storage import Store
-from relstate.storage.segment.keyfilter import filter_memory
+from relstate.storage.segment.lookup_memory import index_memory
 from relstate.storage.table import keylookups
 from relstate.storage.table.storagetable import StorageTable
 from support.examples import examples
@@ -132,14 +132,14 @@ def test_memory_is_bounded_and_given_back(
     table: StorageTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the last reference, without a collection; where it is taken there are no slots."""
-    free = filter_memory._free
+    free = index_memory._free
     assert (table.get((1,)), table.get((2,))) == ((1, 1), None)
-    assert filter_memory._free < free
+    assert index_memory._free < free
     table._files.close()
     gc.disable()
     try:
-        assert filter_memory._free == free
-        monkeypatch.setattr(filter_memory, "_free", 0)
+        assert index_memory._free == free
+        monkeypatch.setattr(index_memory, "_free", 0)
         for key in (1, 2, 3):
             table.get((key,))
         assert table._files.key_lookups is not None

@@ -256,7 +256,7 @@ SELECT t.id, u.k FROM t FULL JOIN u ON t.x = u.x AND (u.k NOT IN (SELECT coalesc
 SELECT t.id, u.k FROM t LEFT JOIN u ON upper(t.g) COLLATE UTF8_LCASE = u.g AND t.x = u.x
 SELECT g, id, k FROM (SELECT id, upper(g) COLLATE UNICODE_CI AS g FROM t WHERE id < 9) FULL JOIN (SELECT k, g COLLATE UNICODE_CI AS g FROM u WHERE k > 4) USING (g)
 SELECT q.* FROM w, LATERAL (SELECT w.*, w.id + 1 AS n) q
-SELECT lower(c) AS l, x, count(DISTINCT c) AS n, lower(max(c)) AS m, lower(any_value(c)) AS a FROM (SELECT id, x, (CASE WHEN id % 2 = 0 THEN upper(g) ELSE g END) COLLATE UTF8_LCASE AS c FROM t) GROUP BY CUBE (c, x) HAVING count(*) > 1 AND c IS NOT NULL
+SELECT lower(c) AS l, x, count(DISTINCT c) AS n, lower(max(c)) AS m FROM (SELECT id, x, (CASE WHEN id % 2 = 0 THEN upper(g) ELSE g END) COLLATE UTF8_LCASE AS c FROM t) GROUP BY CUBE (c, x) HAVING count(*) > 1
 SELECT lower(c) AS l, median(id) AS m FROM (SELECT id, x, (CASE WHEN id % 2 = 0 THEN upper(g) ELSE g END) COLLATE UTF8_LCASE AS c FROM t) GROUP BY c
 SELECT x, median(id) AS m, array_size(collect_list(DISTINCT c)) AS d FROM (SELECT id, x, (CASE WHEN id % 2 = 0 THEN upper(g) ELSE g END) COLLATE UTF8_LCASE AS c FROM t) GROUP BY x
 SELECT DISTINCT upper(c) AS u, n FROM (SELECT DISTINCT c, x AS n FROM (SELECT id, x, (CASE WHEN id % 2 = 0 THEN upper(g) ELSE g END) COLLATE UTF8_LCASE AS c FROM t) ORDER BY c DESC, n LIMIT 5)
@@ -271,7 +271,6 @@ SELECT x, lower(trim(max(c))) AS m FROM (SELECT id, x, (CASE WHEN id % 2 = 0 THE
 SELECT t.id, q.* FROM (SELECT id, named_struct('s', st, 'n', x) AS o FROM t) t, LATERAL (SELECT t.o.s.*, k FROM u WHERE u.x = t.o.n) q
 SELECT id, o.s.* EXCEPT (b), struct(o.s.*) AS r FROM (SELECT id, named_struct('s', st, 'n', x) AS o FROM t)
 SELECT id FROM t WHERE EXISTS (SELECT 1 FROM (SELECT * FROM u WHERE t.m['a'] = u.x) GROUP BY name)
-SELECT id, q.n FROM t, LATERAL (SELECT max(v) AS n FROM (SELECT k + element_at(m, 'a') AS v FROM u WHERE u.k < t.id)) q
 SELECT IDENTIFIER('id'), IDENTIFIER('abs')(IDENTIFIER('t.x')) AS z FROM IDENTIFIER('t') ORDER BY IDENTIFIER('id') LIMIT 1 + length('ab') OFFSET 2 * 2
 (SELECT id FROM t LIMIT 0) UNION ALL (SELECT id FROM w ORDER BY id LIMIT 2)
 SELECT id, l.`max(k)` AS n FROM t, LATERAL (SELECT max(k) FROM u WHERE u.g = t.g UNION ALL SELECT min(k) FROM u WHERE u.g = t.g) l

@@ -1,0 +1,52 @@
+"""The memory that a process may take for what makes lookups faster.
+
+Filters have a budget of their own: indexes are the size of the keys of whole files, and would leave
+no memory for the filters that every later lookup and every write to an indexed table needs.
+
+Promises: no more is reserved than there is. Safe between threads, and after a fork.
+Does not know: what the memory holds.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from ..forklock import after_fork
+
+_MOST_FILTER_BYTES = 64 << 20
+_MOST_INDEX_BYTES = 64 << 20
+
+
+class LookupMemory:
+    """A number of bytes, of which some are reserved. Safe between threads."""
+
+    def __init__(self, size: int) -> None:
+        """``size``: in bytes."""
+        self._free = size
+        # Reentrant: an owner may be collected, and its memory released, within `reserve`.
+        self._lock = threading.RLock()
+
+    def reserve(self, size: int) -> bool:
+        """Return whether so many bytes were free; they are not any more."""
+        with self._lock:
+            if size > self._free:
+                return False
+            self._free -= size
+            return True
+
+    def release(self, size: int) -> None:
+        """Free so many bytes."""
+        with self._lock:
+            self._free += size
+
+    def renew_lock(self) -> None:
+        """Replace the lock, which another thread may have held when this process forked."""
+        self._lock = threading.RLock()
+
+
+filter_memory = LookupMemory(_MOST_FILTER_BYTES)
+"""For filters of keys: see keyfilter.py."""
+index_memory = LookupMemory(_MOST_INDEX_BYTES)
+"""For indexes of keys (keyindex.py), and slots (table/keylookups.py)."""
+after_fork(lambda: filter_memory.renew_lock())
+after_fork(lambda: index_memory.renew_lock())
