@@ -256,7 +256,8 @@ SELECT t.id, u.k FROM t FULL JOIN u ON t.x = u.x AND (u.k NOT IN (SELECT coalesc
 SELECT t.id, u.k FROM t LEFT JOIN u ON upper(t.g) COLLATE UTF8_LCASE = u.g AND t.x = u.x
 SELECT g, id, k FROM (SELECT id, upper(g) COLLATE UNICODE_CI AS g FROM t WHERE id < 9) FULL JOIN (SELECT k, g COLLATE UNICODE_CI AS g FROM u WHERE k > 4) USING (g)
 SELECT q.* FROM w, LATERAL (SELECT w.*, w.id + 1 AS n) q
-SELECT lower(c) AS l, x, count(DISTINCT c) AS n, lower(max(c)) AS m FROM (SELECT id, x, (CASE WHEN id % 2 = 0 THEN upper(g) ELSE g END) COLLATE UTF8_LCASE AS c FROM t) GROUP BY CUBE (c, x) HAVING count(*) > 1
+SELECT lower(c) AS l, x, count(DISTINCT c) AS n FROM (SELECT id, x, (CASE WHEN id % 2 = 0 THEN upper(g) ELSE g END) COLLATE UTF8_LCASE AS c FROM t) GROUP BY CUBE (c, x) HAVING count(*) > 1
+SELECT lower(c) AS l, x, lower(max(c)) AS m, lower(min(c)) AS s FROM (SELECT id, x, (CASE WHEN id % 2 = 0 THEN upper(g) ELSE g END) COLLATE UTF8_LCASE AS c FROM t) GROUP BY CUBE (c, x)
 SELECT lower(c) AS l, median(id) AS m FROM (SELECT id, x, (CASE WHEN id % 2 = 0 THEN upper(g) ELSE g END) COLLATE UTF8_LCASE AS c FROM t) GROUP BY c
 SELECT x, median(id) AS m, array_size(collect_list(DISTINCT c)) AS d FROM (SELECT id, x, (CASE WHEN id % 2 = 0 THEN upper(g) ELSE g END) COLLATE UTF8_LCASE AS c FROM t) GROUP BY x
 SELECT DISTINCT upper(c) AS u, n FROM (SELECT DISTINCT c, x AS n FROM (SELECT id, x, (CASE WHEN id % 2 = 0 THEN upper(g) ELSE g END) COLLATE UTF8_LCASE AS c FROM t) ORDER BY c DESC, n LIMIT 5)
