@@ -63,8 +63,9 @@ def row_type(columns: Sequence[str]) -> type[Row]:
 def _getters(count: int) -> Sequence[Any]:
     """Return the descriptors of the values of a tuple, which `namedtuple` has for any tuple."""
     fields = [f"value{index}" for index in range(count)]
-    named = vars(namedtuple("Values", fields))
-    return [named[field] for field in fields]
+    # Referred to until its attributes are read: a collected class has none.
+    values_class = namedtuple("Values", fields)
+    return [vars(values_class)[field] for field in fields]
 
 
 def _row(columns: tuple[str, ...], values: tuple[Any, ...]) -> Row:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 
 import pytest
@@ -63,3 +64,15 @@ def test_a_row_pickles() -> None:
     assert isinstance(copy, Row)
     assert copy == _ROW
     assert copy.columns == _ROW.columns
+
+
+def test_attributes_are_read_whenever_memory_is_collected() -> None:
+    """A collection in the middle of `row_type` removes nothing that it needs."""
+    threshold = gc.get_threshold()
+    gc.set_threshold(1, 1, 1)
+    try:
+        for count in range(100, 300):
+            row = row_type([f"c{index}" for index in range(count)])(range(count))
+            assert row.c99 == 99
+    finally:
+        gc.set_threshold(*threshold)
