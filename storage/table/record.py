@@ -64,8 +64,12 @@ def _getters(count: int) -> Sequence[Any]:
     """Return the descriptors of the values of a tuple, which `namedtuple` has for any tuple."""
     fields = [f"value{index}" for index in range(count)]
     # Referred to until its attributes are read: a collected class has none.
-    values_class = namedtuple("Values", fields)
+    values_class = _named_tuple(fields)
     return [vars(values_class)[field] for field in fields]
+
+
+def _named_tuple(fields: Sequence[str]) -> type[Any]:
+    return namedtuple("Values", fields)
 
 
 def _row(columns: tuple[str, ...], values: tuple[Any, ...]) -> Row:
