@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from .aggregate.adding import Limits, partial_rows
+from .aggregate.adding import GroupingLimits, partial_rows
 from .aggregate.measure import Function
 from .aggregate.partial import PartialAggregate
 from .environment import Environment
@@ -44,7 +44,7 @@ class AggregatePlan:
         vnodes: tuple[range, ...],
         environment: Environment | None = None,
         through: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]] = iter,
-        limits: Limits | None = None,
+        limits: GroupingLimits | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the partial rows of some vnodes; the rows come ``through`` a function.
 

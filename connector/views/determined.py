@@ -42,6 +42,7 @@ from .planner.calls import (
     is_same_for_peers,
     name_of,
 )
+from .planner.collations import is_collated
 
 # Functions of an array that are the same for its elements in any order.
 _BLIND_TO_ORDER = frozenset(
@@ -214,7 +215,7 @@ def _aggregate(node: Aggregate | GroupRecompute, child: Determined) -> Determine
         tree = parse_expression(recomputed.text)
         if not child.has({*columns_of(tree), *recomputed.inputs}):
             continue
-        if not depends_on_order(tree) and not _is_collated(recomputed.output.type):
+        if not depends_on_order(tree) and not is_collated(recomputed.output.type):
             exact.add(recomputed.output.name)
         elif _collects(tree, recomputed.output.type):
             lists.add(recomputed.output.name)
@@ -227,12 +228,7 @@ def _collects(call: Tree, data_type: types.DataType) -> bool:
         data_type, types.Array
     ):
         return False
-    return not _is_collated(data_type.element)
-
-
-def _is_collated(data_type: types.DataType) -> bool:
-    """Return whether equal values of a type may be different strings."""
-    return isinstance(data_type, types.String) and data_type.is_collated
+    return not is_collated(data_type.element)
 
 
 def _top_n(node: TopN, child: Determined) -> Determined | None:

@@ -42,7 +42,7 @@ _LIST, _EVERYTHING = "list", "all"
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class GroupingLimits:
     """What is held while rows are added up, in rows and in bytes.
 
     ``at_once``: rows that are grouped at once; ``partials``: partial rows that may gather before
@@ -56,7 +56,7 @@ class Limits:
     rows_per_group: int
 
     @classmethod
-    def of_task(cls) -> Limits:
+    def of_task(cls) -> GroupingLimits:
         """Return the limits of one of many tasks, whose partial rows another job adds up."""
         return cls(
             (_ROWS_AT_ONCE, _BYTES_AT_ONCE),
@@ -66,18 +66,20 @@ class Limits:
         )
 
 
-MANY_GROUPS = Limits((2 << 20, 64 << 20), (2 << 20, 128 << 20), (1 << 20, 64 << 20), 0)
+MANY_GROUPS = GroupingLimits((2 << 20, 64 << 20), (2 << 20, 128 << 20), (1 << 20, 64 << 20), 0)
 """The limits of a thread of few, for up to a million groups: many rows at once repeat more."""
 
 
 def partial_rows(
-    aggregate: PartialAggregate, batches: Iterable[pa.RecordBatch], limits: Limits | None = None
+    aggregate: PartialAggregate,
+    batches: Iterable[pa.RecordBatch],
+    limits: GroupingLimits | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the partial rows of batches of rows that have the aggregate's columns.
 
     ``limits``: by default those of a task.
     """
-    limits = limits or Limits.of_task()
+    limits = limits or GroupingLimits.of_task()
     adder = _Adder(aggregate, limits)
     for rows in _gathered(batches, aggregate, limits):
         yield from adder.add(rows)
@@ -86,11 +88,11 @@ def partial_rows(
 
 def merged_partials(aggregate: PartialAggregate, partials: pa.Table) -> pa.Table:
     """Return partial rows with those of one group added up; as they are if a sum might not fit."""
-    return _Adder(aggregate, Limits.of_task()).merged(partials)
+    return _Adder(aggregate, GroupingLimits.of_task()).merged(partials)
 
 
 def _gathered(
-    batches: Iterable[pa.RecordBatch], aggregate: PartialAggregate, limits: Limits
+    batches: Iterable[pa.RecordBatch], aggregate: PartialAggregate, limits: GroupingLimits
 ) -> Iterator[pa.Table]:
     """Yield the rows of batches as tables of the size that is grouped at once."""
     group: list[pa.RecordBatch] = []
@@ -112,7 +114,7 @@ def _gathered(
 class _Adder:
     """The partial rows of one task. For one thread."""
 
-    def __init__(self, aggregate: PartialAggregate, limits: Limits) -> None:
+    def __init__(self, aggregate: PartialAggregate, limits: GroupingLimits) -> None:
         self._limits = limits
         self._measures = aggregate.measures
         self._group = list(aggregate.group)

@@ -32,9 +32,9 @@ from .clauses import SelectColumn, alias_values, group_by, select_columns
 from .correlation import Correlation, Equality
 from .group_by import has_aggregates, plan_aggregate, with_defaults
 from .grouping_sets import GroupBy
+from .having import having_conditions
 from .join_conditions import common_type, plan_join
 from .planned_subquery import PlannedSubquery
-from .scope import having_conditions
 from .subquery_joins import SubqueryJoin
 
 

@@ -8,7 +8,7 @@ Does not know: what names in a query mean (scope).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -264,25 +264,30 @@ class Builder:
 
         For each of ``names`` that of its key, or its own if it needs or has none.
         """
-        texts = {name: collation_key(types.quoted(name), node.type_of(name)) for name in names}
-        keys = {name: parse_expression(text) for name, text in texts.items() if text is not None}
-        if not keys:
-            return node, tuple(names)
-        node, key_names = self.compute(node, list(keys.values()), [f"{name}_key" for name in keys])
-        by_name = dict(zip(keys, key_names, strict=True))
-        return node, tuple(by_name.get(name, name) for name in names)
+        keys = {name: collation_key(types.quoted(name), node.type_of(name)) for name in names}
+        texts = {name: key for name, key in keys.items() if key is not None}
+        return self._with_values(node, names, texts, [f"{name}_key" for name in texts])
 
     def as_bytes(self, node: Node, names: Sequence[str]) -> tuple[Node, tuple[str, ...]]:
         """Return an operator with collated strings as fields compared by bytes, and the names.
 
         For each of ``names`` that of this field; its own if it is not such a string.
         """
-        collated = [name for name in names if is_collated(node.type_of(name))]
-        texts = [parse_expression(bytes_text(types.quoted(name))) for name in collated]
-        if not collated:
+        collated = dict.fromkeys(name for name in names if is_collated(node.type_of(name)))
+        texts = {name: bytes_text(types.quoted(name)) for name in collated}
+        return self._with_values(node, names, texts, list(texts))
+
+    def _with_values(
+        self, node: Node, names: Sequence[str], texts: Mapping[str, str], titles: Sequence[str]
+    ) -> tuple[Node, tuple[str, ...]]:
+        """Return an operator with some values as fields, and names, those of the fields for them.
+
+        ``texts``: the values by the names that they stand for; ``titles``: what they are called.
+        """
+        if not texts:
             return node, tuple(names)
-        node, fields = self.compute(node, texts, collated)
-        by_name = dict(zip(collated, fields, strict=True))
+        node, fields = self.compute(node, list(map(parse_expression, texts.values())), titles)
+        by_name = dict(zip(texts, fields, strict=True))
         return node, tuple(by_name.get(name, name) for name in names)
 
     def compute_order(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from pyspark.errors import AnalysisException
 from sqlglot import exp
 
 from relstate.connector.syntax.tree import (
@@ -208,7 +209,7 @@ def _common_collation(
     """
     try:
         return builder.analysis.types_of(fields, [f"coalesce({', '.join(sides)})"])[0]
-    except Exception:
+    except AnalysisException:
         data_types = builder.analysis.types_of(fields, sides)
         collated = [data_type for data_type in data_types if is_collated(data_type)]
         if len(collated) != 1 or not all(isinstance(t, types.String) for t in data_types):

@@ -46,11 +46,12 @@ from .correlation import Correlation, correlation_of, with_outer_values
 from .from_clause import has_join_condition, is_left_join
 from .generators import named_columns
 from .group_by import has_aggregates, plan_aggregate, plan_distinct, with_defaults
+from .having import having_conditions
 from .join_conditions import plan_join
 from .keyless_order import keyless_position, keys_over_fields
 from .limit_rule import is_limited_per_row
 from .planned_subquery import PlannedSubquery
-from .scope import DecorrelationError, Outer, Scope, having_conditions
+from .scope import DecorrelationError, Outer, Scope
 from .subquery_joins import SubqueryJoin
 from .time_windows import has_time_window
 from .windows import find_windows

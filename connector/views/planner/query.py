@@ -47,6 +47,7 @@ from .from_clause import FromPlanner
 from .generators import named_columns, plan_generator
 from .group_by import has_aggregates, plan_distinct
 from .grouping_sets import GroupBy, plan_group_by
+from .having import having_conditions
 from .join_conditions import joins_one_row_at_most
 from .keyless_order import keyless_position, keys_over_fields, limit_by_window
 from .lateral import LateralJoin
@@ -62,7 +63,7 @@ from .outer_domain import (
     without_domain_columns,
 )
 from .planned_subquery import PlannedSubquery
-from .scope import DecorrelationError, Outer, Scope, having_conditions
+from .scope import DecorrelationError, Outer, Scope
 from .session_windows import plan_session, read_session
 from .set_operations import plan_counted, plan_union
 from .struct_stars import outer_columns, with_struct_parts

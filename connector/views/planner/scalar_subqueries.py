@@ -25,8 +25,9 @@ from ..plan.join import JoinKind
 from ..plan.node import Node
 from .clauses import alias_values, group_by, select_columns
 from .group_by import has_aggregates, plan_aggregate, plan_distinct, with_defaults
+from .having import having_conditions
 from .join_conditions import plan_join
-from .scope import Scope, having_conditions
+from .scope import Scope
 from .subquery_joins import SubqueryJoin
 
 

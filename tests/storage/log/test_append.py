@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.log.append import append
+from relstate.storage.log.history import EntryCache
+from relstate.storage.log.log import Log
 from support.commits import new_store
 from support.histories import following
 
@@ -18,11 +22,21 @@ def test_an_entry_is_appended_once(environment: LocalEnvironment) -> None:
     assert log.refresh(state).commit_id == "one"
 
 
-def test_appending_again_what_is_there_is_success(environment: LocalEnvironment) -> None:
-    """An entry is recognised by its commit id: only the response had been lost."""
+@pytest.mark.parametrize("removal_delay", [0.0, 600.0])
+def test_appending_again_what_is_there_is_success(
+    environment: LocalEnvironment, monkeypatch: pytest.MonkeyPatch, removal_delay: float
+) -> None:
+    """An entry is recognised by its commit id: only the response had been lost.
+
+    Also where one look at the slot decides, because the entry before it was seen lately.
+    """
+    monkeypatch.setattr(environment, "removal_delay", removal_delay, raising=False)
     log, state = new_store(environment, "orders")
+    other = Log(environment, EntryCache())
+    other.load()
     entry = following(state)
 
     assert append(log, entry)
     assert append(log, entry)
+    assert append(other, entry)
     assert log.refresh(state).epoch == 3
