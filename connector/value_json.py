@@ -136,9 +136,14 @@ def _local_timestamp(value: Json) -> datetime:
 
 
 def _date(value: Json) -> date:
-    days = instant.parse_date(_of(str, value))
+    text = _of(str, value).strip()
+    days = instant.parse_date(text)
     if days is None:
         raise ValueError("not a date")
+    # Spark's cast drops what follows a date; a DATE cannot keep a time of day.
+    has_more = " " in text or "T" in text
+    if has_more and instant.parse_local_timestamp(text) != days * instant.MICROSECONDS_PER_DAY:
+        raise ValueError("not a date alone")
     return instant.moment_of(days * instant.MICROSECONDS_PER_DAY).date()
 
 

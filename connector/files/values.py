@@ -21,6 +21,7 @@ from relstate.connector.value_json import example_of, parse_text, parse_value
 from relstate.storage import arrow, cast, errors, types
 
 _SHOWN = 60
+_LONGEST_DATE = len("2026-01-31")
 _NUMBERS = (
     types.TinyInt
     | types.SmallInt
@@ -61,7 +62,7 @@ def parse_texts(texts: pa.Array, field: types.Field) -> Converted:
     if isinstance(field.type, types.String):
         return texts, ()
     trimmed = pc.utf8_trim_whitespace(texts)
-    if isinstance(field.type, _PARSED_BY_ARROW):
+    if _is_parsed_by_arrow(trimmed, field.type):
         try:
             column = trimmed.cast(arrow.arrow_type(field.type))
             if not _may_overflow(column):
@@ -76,7 +77,7 @@ def parse_json(values: Sequence[Json], field: types.Field) -> Converted:
     target = arrow.arrow_type(field.type)
     try:
         inferred = pa.array(values)
-        if pa.types.is_string(inferred.type) and isinstance(field.type, _PARSED_BY_ARROW):
+        if pa.types.is_string(inferred.type) and _is_parsed_by_arrow(inferred, field.type):
             column = inferred.cast(target)
             if not _may_overflow(column):
                 return column, ()
@@ -94,6 +95,14 @@ def texts_of(column: pa.Array, field: types.Field) -> pa.Array:
     if isinstance(field.type, _WRITTEN_BY_ARROW):
         return column
     return pa.array([_text(value) for value in json_values(column, field.type)], pa.string())
+
+
+def _is_parsed_by_arrow(texts: pa.Array, data_type: types.DataType) -> bool:
+    """Return whether Arrow's cast of texts is exact; of a date it drops the time of day."""
+    if isinstance(data_type, types.Date):
+        longest = pc.max(pc.utf8_length(texts)).as_py()
+        return longest is not None and longest <= _LONGEST_DATE
+    return isinstance(data_type, _PARSED_BY_ARROW)
 
 
 def _may_overflow(column: pa.Array) -> bool:

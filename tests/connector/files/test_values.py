@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import io
 import json
 import math
@@ -55,3 +56,17 @@ def test_a_closed_quote_at_the_end_of_csv_is_a_value() -> None:
         for end in ("", "\n", "\r\n"):
             assert read(FileFormat.CSV, f"x\n{cell}{end}", field) == [{"x": value}]
     assert read(FileFormat.CSV, 'x\n5" pipe\n', field) == [{"x": '5" pipe'}]
+
+
+def test_a_time_of_day_is_no_part_of_a_date() -> None:
+    """It would be lost; midnight, as other systems write dates, is none."""
+    field = types.Field("d", types.Date())
+    for text in ("2026-01-02 03:04:05", "2026-01-02T00:00:01", "2026-1-2 x"):
+        for file_format, content in (
+            (FileFormat.CSV, f"d\n2026-01-01\n{text}\n"),
+            (FileFormat.JSON, f'{{"d": "2026-01-01"}}\n{{"d": "{text}"}}\n'),
+        ):
+            with pytest.raises(ValueRangeError, match="is not a DATE, the type of"):
+                read(file_format, content, field)
+    expected = [{"d": datetime.date(2026, 1, 2)}] * 3
+    assert read(FileFormat.CSV, "d\n2026-01-02\n2026-1-2\n2026-01-02 00:00:00\n", field) == expected
