@@ -40,3 +40,27 @@ def test_appending_again_what_is_there_is_success(
     assert append(log, entry)
     assert append(other, entry)
     assert log.refresh(state).epoch == 3
+
+
+def test_who_loses_a_race_reads_the_entry_of_the_winner_once(
+    environment: LocalEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The look at the slot has it; on an object store each read is a request."""
+    monkeypatch.setattr(environment, "removal_delay", 600.0, raising=False)
+    log, state = new_store(environment, "orders")
+    late = Log(environment, EntryCache())
+    late.load()
+    winner, loser = (following(state, commit_id=commit_id) for commit_id in ("one", "other"))
+    assert append(log, winner)
+    read_names: list[str] = []
+    read = environment.read
+
+    def counting_read(path: str) -> bytes:
+        read_names.append(path)
+        return read(path)
+
+    monkeypatch.setattr(environment, "read", counting_read)
+
+    assert not append(late, loser)
+    assert late.refresh(state).commit_id == "one"
+    assert len([name for name in read_names if f"{winner.epoch:020d}" in name]) == 1
