@@ -309,13 +309,15 @@ def _split_before(tokens: Tokens, words: frozenset[str]) -> list[Tokens]:
 
 
 def _begins_clause(tokens: Tokens, index: int) -> bool:
-    """Return whether a word is not the name of a column, and not EXCEPT (…) after a star."""
+    """Return whether a word is not the name of a column, EXCEPT (…) after a star, WITHIN GROUP."""
     before = tokens[index - 1].token_type if index else TokenType.DOT
     words = [_word(token) for token in tokens[index : index + 3]]
     if before in (TokenType.DOT, TokenType.COMMA):
         return False
     if words[0] == "EXCEPT" and before is TokenType.STAR:
         return words[1:] != ["(", *words[2:]] or words[-1] in _QUERIES
+    if words[0] == "GROUP":
+        return tokens[index].token_type is TokenType.GROUP_BY
     return words[0] != "WINDOW" or words[2:] == ["AS"]
 
 

@@ -23,6 +23,11 @@ _SELECTS = {
     "FROM t |> AGGREGATE sum(a) AS s, count(*) GROUP BY b, c + 1 AS d": "SELECT b, c + 1 AS d, "
     "SUM(a) AS s, COUNT(*) FROM t GROUP BY 1, 2",
     "FROM t |> AGGREGATE max(a)": "SELECT MAX(a) FROM t",
+    "FROM t |> AGGREGATE mode() WITHIN GROUP (ORDER BY a) AS m GROUP BY b": "SELECT b, MODE() "
+    "WITHIN GROUP (ORDER BY a) AS m FROM t GROUP BY 1",
+    "FROM t |> SELECT b, median(a) OVER w, listagg(a) WITHIN GROUP (ORDER BY a) OVER w WINDOW w AS "
+    "(PARTITION BY b)": "SELECT b, MEDIAN(a) OVER w, LISTAGG(a) WITHIN GROUP (ORDER BY a) OVER w "
+    "FROM t WINDOW w AS (PARTITION BY b)",
     "FROM t |> ORDER BY a |> OFFSET 1 |> LIMIT 2": "SELECT * FROM t ORDER BY a LIMIT 2 OFFSET 1",
     "FROM t |> ORDER BY a LIMIT 2 |> OFFSET 1": "SELECT * FROM (SELECT * FROM t ORDER BY a "
     "LIMIT 2) AS t OFFSET 1",
