@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from sqlglot import TokenType, exp
+from sqlglot.errors import ParseError
 from sqlglot.parsers.spark import SparkParser
 
 from .node import IS_NOT, LITERAL, SUFFIX, UNSIGNED, Tree
@@ -101,6 +102,18 @@ class Parser(SparkParser):
         if method is None and self._match(TokenType.ASOF):
             method = self._prev
         return method, side, kind
+
+    def _parse_derived_table_values(self, *args: Any, **kwargs: Any) -> exp.Values | None:
+        """Parse VALUES in FROM; in parentheses it may be the first side of a join within these."""
+        index = self._index
+        is_first_side = self._match_pair(TokenType.L_PAREN, TokenType.VALUES, advance=False)
+        try:
+            return super()._parse_derived_table_values(*args, **kwargs)
+        except ParseError:
+            if not is_first_side:
+                raise
+            self._retreat(index)
+        return None
 
     def _parse_interval(
         self, require_interval: bool = True, parse_function_unit: bool = True

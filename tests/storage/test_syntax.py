@@ -7,7 +7,7 @@ from sqlglot import exp
 from sqlglot.errors import TokenError
 
 from relstate.storage.errors import UnsupportedExpressionError
-from relstate.storage.syntax import parse_condition, text_of, tokenize
+from relstate.storage.syntax import parse_condition, parse_tokens, text_of, tokenize
 
 
 @pytest.mark.parametrize(
@@ -63,6 +63,13 @@ def test_a_plus_before_a_value_is_the_function_that_spark_has_for_it(
 ) -> None:
     """A string becomes a number by it; a number is itself."""
     assert text_of(parse_condition(f"a = {text}")) == f"a = {expected}"
+
+
+def test_values_may_be_the_first_side_of_a_join_in_parentheses() -> None:
+    """With parentheses of their own, and without."""
+    text = "SELECT * FROM t JOIN (VALUES (1) AS v(x) JOIN u ON v.x = u.x) ON t.x = u.x"
+    for written in (text, text.replace("VALUES (1)", "(VALUES (1))")):
+        assert text_of(parse_tokens(tokenize(written), written)) == text
 
 
 def test_ignore_nulls_within_a_call_is_its_second_argument() -> None:
