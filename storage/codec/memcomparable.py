@@ -45,7 +45,7 @@ from .key_field import (
     join,
     key_field_of,
 )
-from .ragged import Bytes, content_of, parts_of
+from .ragged import Buffer, Bytes, Positions, content_of, parts_of
 from .sortable import LONG_DECIMAL_PRECISION
 
 Encoder: TypeAlias = Callable[[Any], bytes]
@@ -78,6 +78,7 @@ class KeyCodec:
     """The codec of the keys over some columns. Immutable; safe between threads.
 
     ``width``: the length of every key in which no column is NULL; None if that varies.
+    ``even_width``: the same; None if a column descends, too.
     ``encode_canonical``: the function from the canonical forms of a row's values to its key.
     """
 
@@ -94,8 +95,9 @@ class KeyCodec:
         self.encode_canonical = point_encoder(
             types, self._descending, list(map(null_tag_of, orders))
         )
-        widths = [field.width for field in self._fields]
-        self.width = None if None in widths else sum(width or 0 for width in widths)
+        self._widths = [field.width or 0 for field in self._fields]
+        self.width = sum(self._widths) if all(self._widths) else None
+        self.even_width = None if any(self._descending) else self.width
 
     def encode(self, columns: Sequence[pa.Array], prefix: Sequence[Part] = ()) -> Bytes:
         """Return the keys of rows whose key columns are ``columns``, of the types' Arrow types.
@@ -127,6 +129,20 @@ class KeyCodec:
         if not np.array_equal(starts, ends):
             raise ValueError("a key is longer or shorter than its columns")
         return columns
+
+    def columns_at(
+        self, buffer: Buffer, starts: Positions, indices: Sequence[int]
+    ) -> list[pa.Array]:
+        """Return some of the columns of the keys that begin at positions in a buffer.
+
+        All keys have the length `even_width`, so that what is not asked for is not read.
+        ValueError or IndexError if the bytes are not such keys.
+        """
+        keys = KeyBytes(buffer)
+        return [
+            self._fields[index].read(keys, starts + sum(self._widths[:index]))[0]
+            for index in indices
+        ]
 
     def encode_key(self, values: Sequence[object]) -> bytes:
         """Return the key of one row, given as Python values; the same bytes as from `encode`.

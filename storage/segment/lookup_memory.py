@@ -15,6 +15,7 @@ from ..forklock import after_fork
 
 _MOST_FILTER_BYTES = 64 << 20
 _MOST_INDEX_BYTES = 64 << 20
+_MOST_DIGEST_BYTES = 16 << 20
 
 
 class LookupMemory:
@@ -48,5 +49,8 @@ filter_memory = LookupMemory(_MOST_FILTER_BYTES)
 """For filters of keys: see keyfilter.py."""
 index_memory = LookupMemory(_MOST_INDEX_BYTES)
 """For indexes of keys (keyindex.py), and slots (table/keylookups.py)."""
+digest_memory = LookupMemory(_MOST_DIGEST_BYTES)
+"""For hashes of keys (table/keydigests.py)."""
 after_fork(lambda: filter_memory.renew_lock())
 after_fork(lambda: index_memory.renew_lock())
+after_fork(lambda: digest_memory.renew_lock())

@@ -13,7 +13,7 @@ Does not know: keys, rows or versions. The layout is that of LMDB 0.9 (data form
 from __future__ import annotations
 
 import struct
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -73,16 +73,27 @@ class Pages:
 
         Blocks come in key order, or from the end with ``descending``; rows inside ascend.
         """
+        for nodes in self.nodes_between(low, high, leaves, descending=descending):
+            yield self.entries(nodes)
+
+    def nodes_between(
+        self, low: bytes | None, high: bytes | None, leaves: int, *, descending: bool = False
+    ) -> Iterator[Positions]:
+        """Yield the nodes of the entries that `blocks` yields, those of a block at once."""
         first = 0 if low is None else self._leaf_of(low)
         last = len(self._leaves) if high is None else self._leaf_of(high) + 1
         starts = range(first, min(last, len(self._leaves)), leaves)
         for start in reversed(starts) if descending else starts:
             stop = min(start + leaves, last)
-            block = self._locate(self._leaves[start:stop])
-            begin = block.first_at_or_after(low) if low is not None and start == first else 0
-            end = block.first_at_or_after(high) if high is not None and stop == last else len(block)
+            nodes = self._leaf_nodes(self._leaves[start:stop])
+            begin = self._first_from(nodes, low) if low is not None and start == first else 0
+            end = self._first_from(nodes, high) if high is not None and stop == last else len(nodes)
             if begin < end:
-                yield block.slice(begin, end)
+                yield nodes[begin:end]
+
+    def _first_from(self, nodes: Positions, key: bytes) -> int:
+        """Return the index of the first of some nodes whose key is not less than ``key``."""
+        return bisect_left(nodes, key, key=lambda node: self._key(int(node)))
 
     def entries_between(self, low: bytes | None, high: bytes | None) -> int:
         """Return about how many entries there are with ``low <= key < high`` (None: unbounded).
@@ -135,9 +146,6 @@ class Pages:
             raise ValueError(f"a page of the tree is not of kind {kind:#x}")
         lower = load(self._buffer, starts + 12, "<u2").astype(np.int64)
         return starts, (lower - PAGE_HEADER) // 2
-
-    def _locate(self, pages: Positions) -> Block:
-        return self.entries(self._nodes(pages, LEAF_PAGE))
 
     # For a search of many keys at once (search.py): leaves by their index, nodes by position.
 

@@ -234,6 +234,7 @@ class SegmentFile:
     def key_filter(self, span: tuple[bytes, bytes], count: int) -> KeyFilter | None:
         """Return a filter for the lookup of ``count`` keys of a span; None if it does not pay.
 
+        None is made for a file with an index, which finds that a key is absent in little more time.
         ``span``: the first and the last full key of a table in the file. CorruptionError, naming
         the file, if a page is damaged.
         """
@@ -245,7 +246,7 @@ class SegmentFile:
             with self._reporting_damage():
                 span_filter = SpanFilter(pages, span[0], span[1] + b"\0")
             self._span_filters[span[0]] = span_filter
-        if span_filter.filter is not None:
+        if span_filter.filter is not None or self._lookup_index.index is not None:
             return span_filter.filter
         with self._reporting_damage():
             return span_filter.for_lookups(count)
@@ -394,6 +395,19 @@ class SegmentFile:
             return
         with self._reporting_damage():
             yield from pages.blocks(low, high, leaves, descending=descending)
+
+    def keys_between(
+        self, low: bytes, high: bytes | None, leaves: int
+    ) -> Iterator[tuple[Buffer, Positions, Positions]]:
+        """Yield (buffer, starts, lengths) of the keys of what `blocks` yields, in less time."""
+        pages = self._paged()
+        if pages is None:
+            for block in self._cursor_blocks(low, high, False):
+                yield block.keys, block.key_starts, block.key_lengths
+            return
+        with self._reporting_damage():
+            for nodes in pages.nodes_between(low, high, leaves):
+                yield pages.buffer, pages.key_starts(nodes), pages.key_lengths(nodes)
 
     def find_ranges(
         self, ranges: KeyRanges, most: Positions | None = None, *, from_end: bool = False

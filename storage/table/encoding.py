@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..codec.ragged import Bytes, Positions
+from ..codec.ragged import Buffer, Bytes, Positions
 from ..codec.row_function import RowFunction
 from ..errors import OptionError
 from ..log.segment_record import TableStatistics
@@ -148,10 +148,13 @@ class Encoding(Protocol):
     def primary_keys_in(self, block: Block) -> Bytes:
         """Return the primary keys of the rows of a block; ValueError if a key is too short."""
 
-    def key_hashes(self, block: Block) -> NDArray[np.uint64]:
-        """Return the hash of the distribution key of every row of a block; ValueError if damaged.
+    def key_hashes(
+        self, buffer: Buffer, starts: Positions, lengths: Positions
+    ) -> NDArray[np.uint64]:
+        """Return the hash of the distribution key of every row, of whose full key it says where.
 
-        The vnode follows from it. No key is long.
+        The vnode follows from it. No key is long. ValueError or IndexError if the bytes are not
+        such keys.
         """
 
     def vnode_bounds(self, vnodes: range) -> Bounds:

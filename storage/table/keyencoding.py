@@ -25,7 +25,7 @@ from ..codec.key_field import Part
 from ..codec.memcomparable import KeyCodec
 from ..codec.point_key import key_decoder
 from ..codec.point_value import BinaryPoint, FixedPoint, TextPoint, point_value
-from ..codec.ragged import Bytes, gather
+from ..codec.ragged import Buffer, Bytes, Positions, gather
 from ..errors import NullKeyError, SchemaMismatchError
 from ..log.table_definition import TableDefinition
 from ..schema import types as t
@@ -98,15 +98,25 @@ class KeyEncoding:
 
     def primary_keys_in(self, block: Block) -> Bytes:
         """Return the primary keys of the rows of a block; ValueError if a key is too short."""
-        lengths = block.key_lengths - self.prefix.size
+        return self._primary_keys_at(block.keys, block.key_starts, block.key_lengths)
+
+    def _primary_keys_at(self, buffer: Buffer, starts: Positions, lengths: Positions) -> Bytes:
+        lengths = lengths - self.prefix.size
         if len(lengths) and int(lengths.min()) < 0:
             raise ValueError("a key is too short to be a row's")
-        return gather(block.keys, block.key_starts + self.prefix.size, lengths)
+        return gather(buffer, starts + self.prefix.size, lengths)
 
-    def key_hashes(self, block: Block) -> NDArray[np.uint64]:
+    def key_hashes(
+        self, buffer: Buffer, starts: Positions, lengths: Positions
+    ) -> NDArray[np.uint64]:
         """Return the hash of the distribution key of every row: see `Encoding.key_hashes`."""
-        columns = self._decode_keys(block)
-        return xxhash64([columns[index] for index in self._hashed]).view(np.uint64)
+        width = self._keys.even_width
+        if width is not None and (lengths == self.prefix.size + width).all():
+            columns = self._keys.columns_at(buffer, starts + self.prefix.size, self._hashed)
+        else:
+            columns = self._keys.decode(self._primary_keys_at(buffer, starts, lengths))
+            columns = [columns[index] for index in self._hashed]
+        return xxhash64(columns).view(np.uint64)
 
     def conform_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the primary key's columns of a batch, in the key's order and exact types."""

@@ -1,7 +1,7 @@
 """Which files a get asks for a key, by the key and by its hash.
 
 The newest file that has a key decides, so a get asks one after another, and most of the newer ones
-have few rows: after a few upserts of a large table it asks most of them in vain. So once enough
+have few rows: after a few upserts of a large table it asks most of them in vain. So once some
 keys were looked up, one byte for each of many slots says which small files may have a key whose
 hash falls into the slot. It takes 8 to 16 bytes of memory per entry of a small file, of the memory
 of indexes (see segment/lookup_memory.py), and is never stored.
@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..segment.key import successor
-from ..segment.longkey import GROUP_KEY_BYTES
 from ..segment.lookup_memory import index_memory
 from ..segment.segment import SegmentFile
 from .encoding import Encoding
+from .keydigests import digests_of, has_digests
 from .keyspan import KeySpan
 
 Getter: TypeAlias = Callable[[bytes], bytes | None]
@@ -38,9 +38,12 @@ _SLOTS_PER_ROW = 8
 _LAST_BIT = 7
 # That of files which are always asked.
 _ALWAYS = 0x100
-# To ask a file in vain takes about as long as to read the keys of so many entries.
-_ENTRIES_PER_MISS = 6
-_LEAVES_AT_ONCE = 512
+# To ask a file in vain takes about as long as to hash the keys of 13 entries, or to put 40 hashes
+# into slots; what does not depend on their number takes as long as 400 times. Who asks for some
+# keys asks for more: slots are made once a quarter of the time that they take was spent so.
+_LEAST_MISSES, _ENTRIES_PER_MISS, _KNOWN_PER_MISS = 100, 52, 160
+# So many positions are an array that the allocator keeps: pages from the system would cost more.
+_DIGESTS_AT_ONCE = 8192
 # Of more files than these a lookup asks all, as it would take long to know which have which keys.
 _MOST_SPANS = 64
 
@@ -90,6 +93,53 @@ class VnodeFiles:
         return cls(numbers, [], [numbers])
 
 
+@dataclass(frozen=True, slots=True)
+class KeyFiles:
+    """The files of a table, the newest first, and which of them may have the keys of each vnode.
+
+    ``groups``: the files of vnodes that have the same; ``group_of``: the index of each vnode's.
+    """
+
+    files: Sequence[KeyFile]
+    groups: Sequence[VnodeFiles]
+    group_of: Sequence[int]
+
+    @classmethod
+    def of(
+        cls,
+        files: Sequence[KeyFile],
+        by_shard: Sequence[tuple[int, ...]],
+        shard_of: Sequence[int],
+        spans: Sequence[KeySpan],
+    ) -> KeyFiles:
+        """Return some files. ``by_shard``: the numbers of those that have keys of each shard.
+
+        ``shard_of``: the shard of each vnode; ``spans``: of the primary keys of each file.
+        """
+        groups = {numbers: group for group, numbers in enumerate(dict.fromkeys(by_shard))}
+        group_of_shard = [groups[numbers] for numbers in by_shard]
+        return cls(
+            files,
+            [VnodeFiles.of(numbers, spans) for numbers in groups],
+            [group_of_shard[shard] for shard in shard_of],
+        )
+
+    @property
+    def small(self) -> list[tuple[int, KeyFile]]:
+        """The files of which slots say which keys they may have, each with its number."""
+        return [(number, file) for number, file in enumerate(self.files) if file.is_small]
+
+    def by_vnode(
+        self, lookups_of: Callable[[VnodeFiles, Sequence[int]], Lookups]
+    ) -> list[tuple[Sequence[bytes], Sequence[Any]]]:
+        """Return that of `KeyLookups`, with what a function makes of the files of a span."""
+        by_group = [
+            (group.bounds, [lookups_of(group, numbers) for numbers in group.by_span])
+            for group in self.groups
+        ]
+        return [by_group[number] for number in self.group_of]
+
+
 @dataclass(frozen=True, weakref_slot=True, slots=True)
 class KeyLookups:
     """The lookup functions for keys, the newest file first.
@@ -105,55 +155,52 @@ class KeyLookups:
 
 
 def lookups_until_slots(
-    files: Sequence[KeyFile],
-    vnodes: Sequence[VnodeFiles],
-    fill: weakref.WeakMethod[Callable[[], None]],
+    files: KeyFiles, table_id: int, fill: weakref.WeakMethod[Callable[[], None]]
 ) -> KeyLookups:
-    """Return lookups without slots, which call the method ``fill`` once slots have paid.
+    """Return lookups without slots, which call the method ``fill`` once slots are worth it."""
+    small = dict(files.small)
+    rows = sum(file.rows for file in small.values())
+    most = max(len(small.keys() & group.numbers) for group in files.groups)
+    if not most or len(files.files) == 1 or rows > _MOST_TOGETHER:
+        return plain_lookups(files)
+    new = sum(file.rows for file in small.values() if not has_digests(file.file, table_id))
+    misses = _LEAST_MISSES + new // _ENTRIES_PER_MISS + rows // _KNOWN_PER_MISS
+    return plain_lookups(files, _Count(misses // most + 1, fill))
 
-    ``vnodes``: one for each vnode; those of one shard may be the same object.
-    """
-    small = [file.rows for file in files if file.is_small]
-    most = max((sum(files[n].is_small for n in vnode.numbers) for vnode in vnodes), default=0)
-    if not most or len(files) == 1 or sum(small) > _MOST_TOGETHER:
-        return plain_lookups(files, vnodes)
-    return plain_lookups(files, vnodes, _Count(sum(small) // (_ENTRIES_PER_MISS * most) + 1, fill))
 
-
-def plain_lookups(
-    files: Sequence[KeyFile], vnodes: Sequence[VnodeFiles], count: Getter | None = None
-) -> KeyLookups:
+def plain_lookups(files: KeyFiles, count: Getter | None = None) -> KeyLookups:
     """Return lookups without slots. ``count`` comes first where several files are asked."""
     first = () if count is None else (count,)
 
     def lookups_of(_: VnodeFiles, numbers: Sequence[int]) -> Lookups:
-        getters = tuple(files[number].get for number in numbers)
+        getters = tuple(files.files[number].get for number in numbers)
         return (*first, *getters) if len(getters) > 1 else getters
 
-    return KeyLookups(_by_vnode(vnodes, lookups_of))
+    return KeyLookups(files.by_vnode(lookups_of))
 
 
-def lookups_by_slots(
-    files: Sequence[KeyFile], vnodes: Sequence[VnodeFiles], encoding: Encoding
-) -> KeyLookups | None:
+def lookups_by_slots(files: KeyFiles, encoding: Encoding) -> KeyLookups | None:
     """Return lookups with slots; None if the memory for them is taken.
 
     CorruptionError, naming the file, if a page is damaged.
     """
-    rows = sum(file.rows for file in files if file.is_small)
+    rows = sum(file.rows for _, file in files.small)
     size = 1 << max(rows * _SLOTS_PER_ROW - 1, 1).bit_length()
     if not index_memory.reserve(size):
         return None
     try:
-        slots = _slots(size, files, vnodes, encoding)
+        slots = _slots(size, files, encoding)
 
-        def lookups_of(vnode: VnodeFiles, numbers: Sequence[int]) -> Lookups:
-            bits = [
-                _bit(vnode, number) if files[number].is_small else _ALWAYS for number in numbers
-            ]
-            return _BySlot([(bit, files[n].get) for bit, n in zip(bits, numbers, strict=True)])
+        def lookups_of(group: VnodeFiles, numbers: Sequence[int]) -> Lookups:
+            chosen = [(number, files.files[number]) for number in numbers]
+            return _BySlot(
+                [
+                    (_bit(group, number) if file.is_small else _ALWAYS, file.get)
+                    for number, file in chosen
+                ]
+            )
 
-        lookups = KeyLookups(_by_vnode(vnodes, lookups_of), slots.data, size - 1)
+        lookups = KeyLookups(files.by_vnode(lookups_of), slots.data, size - 1)
     except BaseException:
         index_memory.release(size)
         raise
@@ -161,40 +208,27 @@ def lookups_by_slots(
     return lookups
 
 
-def _by_vnode(
-    vnodes: Sequence[VnodeFiles], lookups_of: Callable[[VnodeFiles, Sequence[int]], Lookups]
-) -> list[tuple[Sequence[bytes], Sequence[Any]]]:
-    """Return ``by_vnode`` of `KeyLookups`, with what a function makes of the files of a span."""
-    by_files = {
-        key: (vnode.bounds, [lookups_of(vnode, numbers) for numbers in vnode.by_span])
-        for key, vnode in {id(vnode): vnode for vnode in vnodes}.items()
-    }
-    return [by_files[id(vnode)] for vnode in vnodes]
+def _bit(group: VnodeFiles, number: int) -> int:
+    """Return the bit of a file in the slots of a group's keys; 0 if it has none of these keys."""
+    return 1 << min(group.numbers.index(number), _LAST_BIT) if number in group.numbers else 0
 
 
-def _bit(vnode: VnodeFiles, number: int) -> int:
-    """Return the bit of a file in the slots of a vnode's keys; 0 if it has none of these keys."""
-    return 1 << min(vnode.numbers.index(number), _LAST_BIT) if number in vnode.numbers else 0
-
-
-def _slots(
-    size: int, files: Sequence[KeyFile], vnodes: Sequence[VnodeFiles], encoding: Encoding
-) -> NDArray[np.uint8]:
-    slots = np.zeros(size, np.uint8)
-    distinct = {id(vnode): vnode for vnode in vnodes}
-    every_vnode = range(encoding.vnode_count)
-    for number, file in enumerate(files):
-        if not file.is_small:
-            continue
-        by_files = {key: _bit(vnode, number) for key, vnode in distinct.items()}
-        bits = np.array([by_files[id(vnode)] for vnode in vnodes], np.uint8)
-        for block in file.file.blocks(*encoding.vnode_bounds(every_vnode), _LEAVES_AT_ONCE):
-            # The rows of long keys are left to the general way.
-            rows = block.take(np.flatnonzero(block.key_lengths < GROUP_KEY_BYTES))
-            places = (encoding.key_hashes(rows) & np.uint64(size - 1)).view(np.int64)
-            row_bits = bits[encoding.prefix.vnodes_at(rows.keys, rows.key_starts)]
-            for bit in np.unique(row_bits).tolist():
-                slots[places[row_bits == bit]] |= bit
+def _slots(size: int, files: KeyFiles, encoding: Encoding) -> NDArray[np.uint8]:
+    # Written at once: to read a page of the system's zeros before it is written takes two faults.
+    slots = np.empty(size, np.uint8)
+    slots.fill(0)
+    for number, file in files.small:
+        keys = digests_of(file.file, encoding)
+        bits = np.array([_bit(group, number) for group in files.groups], np.uint8)
+        distinct = set(bits.tolist())
+        row_bits = None
+        if len(distinct) > 1:
+            row_bits = np.repeat(bits[files.group_of], keys.counts)
+        for start in range(0, len(keys.digests), _DIGESTS_AT_ONCE):
+            part = slice(start, start + _DIGESTS_AT_ONCE)
+            places = keys.digests[part] & np.uint32(size - 1)
+            for bit in distinct:
+                slots[places if row_bits is None else places[row_bits[part] == bit]] |= bit
     return slots
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import compress
 from typing import TypeAlias, TypeVar
 from weakref import WeakMethod
@@ -33,8 +33,8 @@ from .encoding import Encoding
 from .keylookups import (
     Getter,
     KeyFile,
+    KeyFiles,
     KeyLookups,
-    VnodeFiles,
     lookups_by_slots,
     lookups_until_slots,
     plain_lookups,
@@ -80,7 +80,7 @@ class TableFiles:
         self.key_lookups: KeyLookups | None = None
         # What `getters` returns, for all ways to read.
         self._plain_lookups: KeyLookups | None = None
-        self._key_files: tuple[Sequence[KeyFile], Sequence[VnodeFiles]] | None = None
+        self._key_files: KeyFiles | None = None
         self._prefix_getters: Sequence[tuple[PrefixGetter, ...]] | None = None
         self.newest_below_by_vnode: Sequence[PrefixGetter] | None = None
         self._cold: _ColdLookups | None = None
@@ -235,28 +235,28 @@ class TableFiles:
             if cold is not None:
                 return cold.by_vnode[prefix.vnode_of(full_key)]
             key_files = self._open_key_files()
-            lookups = plain_lookups(*key_files)
+            lookups = plain_lookups(key_files)
             self._key_files, self._plain_lookups = key_files, lookups
-            self.key_lookups = lookups_until_slots(*key_files, WeakMethod(self._fill_slots))
+            fill = WeakMethod(self._fill_slots)
+            self.key_lookups = lookups_until_slots(key_files, self._table_id, fill)
         bounds, by_span = lookups.by_vnode[prefix.vnode_of(full_key)]
         getters: tuple[Getter, ...] = by_span[bisect_right(bounds, full_key[prefix.size :])]
         return getters
 
-    def _open_key_files(self) -> tuple[Sequence[KeyFile], Sequence[VnodeFiles]]:
+    def _open_key_files(self) -> KeyFiles:
         files = [
             KeyFile(file, segment.statistics_of(self._table_id).rows, file.getter())
             for segment, file in zip(self.segments, self.opened, strict=True)
         ]
-        numbers = lookups_by_vnode(self.segments, range(len(files)), self._encoding)
-        # Vnodes of one shard have the same files.
-        by_files = {chosen: VnodeFiles.of(chosen, self._key_spans) for chosen in set(numbers)}
-        return files, [by_files[chosen] for chosen in numbers]
+        by_shard = lookups_by_shard(self.segments, range(len(files)), self._table_id)
+        shard_of = shard_of_each_vnode(self._encoding.vnode_count, len(by_shard))
+        return KeyFiles.of(files, by_shard, shard_of, self._key_spans)
 
     def _fill_slots(self) -> None:
         """Let slots say which files to ask for a key."""
         key_files = self._key_files
         if key_files is not None:
-            lookups = lookups_by_slots(*key_files, self._encoding)
+            lookups = lookups_by_slots(key_files, self._encoding)
             if lookups is not None and self._key_files is key_files:
                 self.key_lookups = lookups
 
@@ -309,21 +309,28 @@ def lookups_by_vnode(
     segments: Sequence[SequencedSegment], lookups: Sequence[_Lookup], encoding: Encoding
 ) -> list[tuple[_Lookup, ...]]:
     """Return for each vnode the lookup functions of the segments with rows of its shard."""
-    if not segments:
-        return [()] * encoding.vnode_count
-    sizes = [segment.statistics_of(encoding.table_id).shard_bytes for segment in segments]
-    shards = len(sizes[0])
-    by_shard = [
-        tuple(look for look, held in zip(lookups, sizes, strict=True) if held[shard])
-        for shard in range(shards)
-    ]
-    return [by_shard[shard] for shard in shard_of_each_vnode(encoding.vnode_count, shards)]
+    by_shard = lookups_by_shard(segments, lookups, encoding.table_id)
+    shard_of = shard_of_each_vnode(encoding.vnode_count, len(by_shard))
+    return [by_shard[shard] for shard in shard_of]
 
 
-def shard_of_each_vnode(vnode_count: int, shards: int) -> list[int]:
+def lookups_by_shard(
+    segments: Sequence[SequencedSegment], lookups: Sequence[_Lookup], table_id: int
+) -> list[tuple[_Lookup, ...]]:
+    """Return for each shard the lookup functions of the segments with rows of it.
+
+    Without segments, for one shard of all vnodes.
+    """
+    sizes = [segment.statistics_of(table_id).shard_bytes for segment in segments]
+    return [
+        tuple(compress(lookups, sizes_of_shard)) for sizes_of_shard in zip(*sizes, strict=True)
+    ] or [()]
+
+
+@lru_cache(maxsize=64)
+def shard_of_each_vnode(vnode_count: int, shards: int) -> Sequence[int]:
     """Return the number of the shard of each vnode."""
-    shard_of_each: list[int] = shards_of(np.arange(vnode_count), vnode_count, shards).tolist()
-    return shard_of_each
+    return tuple(shards_of(np.arange(vnode_count), vnode_count, shards).tolist())
 
 
 def shards_in(groups: Sequence[range], vnode_count: int, shards: int) -> set[int]:

@@ -15,7 +15,10 @@ from hypothesis import strategies as st
 
 from relstate.storage import Store
 from relstate.storage.segment.lookup_memory import index_memory
-from relstate.storage.table import keylookups
+from relstate.storage.segment.segment import SegmentFile
+from relstate.storage.table import keydigests, keylookups
+from relstate.storage.table.encoding import Encoding
+from relstate.storage.table.keydigests import KeyDigests
 from relstate.storage.table.storagetable import StorageTable
 from support.examples import examples
 from support.stores import unsynced
@@ -36,7 +39,9 @@ _COMMITS = st.lists(
 def quick_slots() -> Iterator[None]:
     """Slots pay after one lookup."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(keylookups, "_LEAST_MISSES", 0)
         patch.setattr(keylookups, "_ENTRIES_PER_MISS", 1 << 40)
+        patch.setattr(keylookups, "_KNOWN_PER_MISS", 1 << 40)
         yield
 
 
@@ -147,3 +152,33 @@ def test_memory_is_bounded_and_given_back(
         assert (table.get((1,)), table.get((2,)), table.get((3,))) == ((1, 1), None, (3, 0))
     finally:
         gc.enable()
+
+
+def test_after_a_commit_only_its_own_file_is_hashed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hashes of the keys of the other files are in memory, and gets find all rows by slots."""
+    read: list[int] = []
+    read_digests = keydigests._read_digests
+
+    def counted(file: SegmentFile, encoding: Encoding) -> KeyDigests:
+        digests = read_digests(file, encoding)
+        read.append(len(digests.digests))
+        return digests
+
+    monkeypatch.setattr(keydigests, "_read_digests", counted)
+    commits = [(False, list(range(20))), (False, [1, 3])]
+    store, rows = filled(str(tmp_path), "k INT NOT NULL, v INT", commits)
+    with store:
+        first = store.read_plan("t").open(store.environment)
+        assert values_of(first) == rows
+        assert sorted(read) == [2, 20]
+
+        store.write("t", [{"k": key, "v": 7} for key in (4, 5, 6)])
+
+        second = store.read_plan("t").open(store.environment)
+        assert values_of(second) == rows | dict.fromkeys((4, 5, 6), 7)
+        assert sorted(read) == [2, 3, 20]
+        assert second._files.key_lookups is not None
+        assert second._files.key_lookups.slots is not None
+        assert sum(asked(second, key) for key in range(20)) < 30

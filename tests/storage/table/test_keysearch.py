@@ -120,6 +120,24 @@ def test_a_file_of_none_of_the_keys_is_filtered(
     assert sum(looked_up) < 40
 
 
+def test_a_file_with_an_index_gets_no_filter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many keys are looked up in vain: to make one would take longer than it saves."""
+    environment = folder_for_segments(tmp_path)
+    monkeypatch.setattr(keysearch, "_FEW_KEYS", 0)
+    keys = [full_key(b"%08d" % (2 * number)) for number in range(500)]
+    file = open_file(environment, write_pairs(environment, [(key, b"value") for key in keys]))
+    absent = [full_key(b"%08d" % (2 * number + 1)) for number in range(400)]
+    searched = _searched(file, keys)
+    assert file.has_index_for(len(keys))
+
+    for _ in range(20):
+        indices, _ = newest_entries([searched], _key_array(absent), _PREFIX_BYTES)
+        assert len(indices) == 0
+    assert file.key_filter(searched.span, len(keys)) is None
+
+
 def test_a_file_is_asked_for_keys_of_its_span_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
