@@ -171,8 +171,11 @@ class Encoding(Protocol):
     def encode_key(self, values: Sequence[Any]) -> bytes:
         """Return the full key of the row whose primary key has these values."""
 
-    def stored_values(self, values: Sequence[Any]) -> Sequence[Any]:
-        """Return a primary key's values as reads return them: see `KeyEncoding.stored_values`."""
+    def stored_key(self, values: Sequence[Any]) -> tuple[Sequence[Any], bytes]:
+        """Return a primary key's values as reads return them, and its full key.
+
+        See `KeyEncoding.stored_key`.
+        """
 
     @property
     def key_encoder(self) -> KeyEncoder | None:

@@ -224,29 +224,40 @@ class KeyEncoding:
         """
         # First, because this finds values that are not of the key's types.
         forms = self._keys.canonical(values)
-        if None in values and any(values[index] is None for index in self._required_keys):
+        if None in values:
+            self._check_required(values)
+        vnode = self._hash_key(forms) % self.vnode_count
+        return self.prefix.of(vnode) + self._keys.encode_canonical(forms)
+
+    def _check_required(self, values: Sequence[Any]) -> None:
+        if any(values[index] is None for index in self._required_keys):
             raise NullKeyError(
                 f"table {self.name}: a primary key ({', '.join(self.key_names)}) holds no NULL; "
                 f"found {tuple(values)!r}"
             )
-        vnode = self._hash_key(forms) % self.vnode_count
-        return self.prefix.of(vnode) + self._keys.encode_canonical(forms)
 
-    def stored_values(self, values: Sequence[Any]) -> Sequence[Any]:
-        """Return the values of a primary key that `encode_key` takes as every read returns them.
+    def stored_key(self, values: Sequence[Any]) -> tuple[Sequence[Any], bytes]:
+        """Return (stored values, full key) of the row whose primary key has these values.
 
-        They are plain Python values of the column's type: 1.0 for a DOUBLE given as 1, a TIMESTAMP
-        in UTC, a DECIMAL with all its digits.
+        The stored values are those that every read returns, plain Python values of the column's
+        type: 1.0 for a DOUBLE given as 1, a TIMESTAMP in UTC, a DECIMAL with all its digits. Errors
+        as of `encode_key`.
         """
+        forms = self._keys.canonical(values)
+        if None in values:
+            self._check_required(values)
+        vnode = self._hash_key(forms) % self.vnode_count
+        full_key = self.prefix.of(vnode) + self._keys.encode_canonical(forms)
         if all(map(is_, map(type, values), self._exact_types)):
-            return values
+            return values, full_key
         decoders = self._value_decoders
         if decoders is None:
-            return self.decode_key(self.encode_key(values))
-        return [
+            return self.decode_key(full_key), full_key
+        stored = [
             None if form is None else decode(form)
-            for decode, form in zip(decoders, self._keys.canonical(values), strict=True)
+            for decode, form in zip(decoders, forms, strict=True)
         ]
+        return stored, full_key
 
     @cached_property
     def _exact_types(self) -> list[type | None]:

@@ -45,8 +45,7 @@ class PointReader:
 
     def get(self, key: Sequence[Any]) -> Row | None:
         """Return the row with these primary key values, in the key's order; None if none."""
-        full_key = self._encoding.encode_key(key)
-        return self.get_at(self._encoding.stored_values(key), full_key)
+        return self.get_at(*self._encoding.stored_key(key))
 
     def get_at(self, key: Sequence[Any], full_key: bytes) -> Row | None:
         """Return the row with a primary key, which is also given as a full key; None if none."""

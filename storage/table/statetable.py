@@ -134,7 +134,7 @@ class StateTable:
             return self._committed.get(key)
         if change.after is None:
             return None
-        return self._encoding.decode_row(self._encoding.stored_values(key), change.after)
+        return self._encoding.decode_row(self._encoding.stored_key(key)[0], change.after)
 
     def get_rows(
         self, keys: pa.RecordBatch, columns: Sequence[str] | None = None

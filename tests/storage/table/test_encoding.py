@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import numpy as np
@@ -207,6 +208,28 @@ def test_keys_are_found_by_name_whatever_else_there_is() -> None:
     twice = pa.RecordBatch.from_arrays([pa.array([1])] * 2 + [pa.array(["a"])], ["n", "n", "tag"])
     with pytest.raises(SchemaMismatchError, match="two columns"):
         encoding.conform_keys(twice)
+
+
+def test_a_stored_key_takes_one_look_at_the_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the full key of `encode_key`, and the values that are decoded from that."""
+    schema = TableSchema.build(parse_columns("k TIMESTAMP, d DECIMAL(5,2), v INT"), ["k", "d"])
+    encoding = RowEncoding(TableDefinition(3, "t", schema, 2), _VNODES)
+    zone = dt.timezone(dt.timedelta(hours=3))
+    values = (dt.datetime(2024, 1, 1, 3, tzinfo=zone), 1)
+    full_key = encoding.encode_key(values)
+    looks: list[Any] = []
+    canonical = encoding._keys.canonical
+
+    def counted(values: Any) -> list[Any]:
+        looks.append(values)
+        return canonical(values)
+
+    monkeypatch.setattr(encoding._keys, "canonical", counted)
+    stored, found_key = encoding.stored_key(values)
+
+    assert looks == [values]
+    assert found_key == full_key
+    assert repr(stored) == repr(encoding.decode_key(full_key))
 
 
 def test_errors_name_the_row() -> None:
