@@ -7,8 +7,8 @@ Does not know: which executor maintains an aggregate.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, product
 from math import prod
 from typing import TypeAlias
@@ -16,12 +16,13 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from relstate.connector.syntax.tree import (
+    NO_VALUES,
     Tree,
     cast_text,
     column,
     columns_of,
     comparable_text,
-    field_of,
+    is_column,
     parse_expression,
     substituted,
     text_of,
@@ -200,44 +201,63 @@ def plan_group_by(
             expressions = [substituted(tree, _grouping_of_all) for tree in expressions]
         return plan_aggregate(builder, node, group.expressions, expressions)
     if group.expanded is None:
-        node, expanded = expand_sets(builder, node, group.expressions, group.sets)
+        group = with_equal_merged(builder, node, group)
+        node, expanded = expand_sets(builder, node, group.expressions, group.sets or ())
     else:
         expanded = group.expanded
     set_number, fields = expanded.set_number, expanded.fields
-    texts = map(comparable_text, group.expressions)
-    keys = dict(zip(texts, fields, strict=True))
 
     def replacement(part: Tree) -> Tree | None:
         if is_aggregate_of_group(part):
             # Its arguments are as they came. A copy is not asked about its parts.
             return part.copy()
         if isinstance(part, exp.Anonymous) and str(part.this).lower() in _FUNCTIONS:
-            return _grouping(part, group, set_number)
-        return field_of(part, keys)
-
-    def replacement_in_other_words(part: Tree) -> Tree | None:
-        replaced = replacement(part)
-        if replaced is None and isinstance(part, IN_OTHER_WORDS) and columns_of(part):
-            pairs = zip(group.expressions, fields, strict=True)
-            same = (column(name) for tree, name in pairs if builder.is_same(node, tree, part))
-            return next(same, None)
-        return replaced
+            positions = [
+                _position(builder, node, argument, group.expressions)
+                for argument in part.expressions
+            ]
+            return _grouping(part, group, positions, set_number)
+        position = _position(builder, node, part, group.expressions)
+        return None if position is None else column(fields[position])
 
     over_sets = [substituted(tree, replacement) for tree in expressions]
-    grouped = {set_number, *fields}
-    over_sets = [
-        over_set
-        if _columns_of_groups(over_set) <= grouped
-        else substituted(tree, replacement_in_other_words)
-        for tree, over_set in zip(expressions, over_sets, strict=True)
-    ]
     return plan_aggregate(builder, node, [column(set_number), *map(column, fields)], over_sets)
 
 
-def _columns_of_groups(tree: Tree) -> set[str]:
-    """Return the fields that an expression over groups reads outside of aggregates."""
-    return columns_of(
-        substituted(tree, lambda part: exp.Null() if is_aggregate_of_group(part) else None)
+def with_equal_merged(builder: Builder, node: Node, group: GroupBy) -> GroupBy:
+    """Return grouping sets in which expressions that Spark takes for the same are one."""
+    expressions: list[Tree] = []
+    positions: list[int] = []
+    for tree in group.expressions:
+        position = _position(builder, node, tree, expressions)
+        if position is None:
+            position = len(expressions)
+            expressions.append(tree)
+        positions.append(position)
+    sets = [sorted({positions[member] for member in members}) for members in group.sets or ()]
+    return replace(group, expressions=tuple(expressions), sets=tuple(map(tuple, sets)))
+
+
+def _position(builder: Builder, node: Node, part: Tree, expressions: Sequence[Tree]) -> int | None:
+    """Return which of the expressions of a GROUP BY Spark takes a part for; None for none."""
+    if isinstance(part, NO_VALUES):
+        return None
+    text = comparable_text(part)
+    for position, tree in enumerate(expressions):
+        if comparable_text(tree) == text:
+            return position
+    read = columns_of(part)
+    if not isinstance(part, IN_OTHER_WORDS) or not read:
+        return None
+    return next(
+        (
+            position
+            for position, tree in enumerate(expressions)
+            if not is_column(tree)
+            and columns_of(tree) == read
+            and builder.is_same(node, tree, part)
+        ),
+        None,
     )
 
 
@@ -272,10 +292,13 @@ def _grouping_of_all(part: Tree) -> Tree | None:
     return None
 
 
-def _grouping(function: Tree, group: GroupBy, set_number: str) -> Tree:
-    """Return the value of grouping() or grouping_id(), which follows from the number of the set."""
-    positions = {comparable_text(tree): number for number, tree in enumerate(group.expressions)}
-    arguments = list(_positions(function, positions))
+def _grouping(
+    function: Tree, group: GroupBy, arguments: Sequence[int | None], set_number: str
+) -> Tree:
+    """Return the value of grouping() or grouping_id(), which follows from the number of the set.
+
+    ``arguments``: the positions of its arguments in the GROUP BY.
+    """
     is_one = str(function.this).lower() == "grouping"
     if None in arguments or (is_one and len(arguments) != 1):
         raise unsupported_error(
@@ -291,8 +314,3 @@ def _grouping(function: Tree, group: GroupBy, set_number: str) -> Tree:
     data_type = types.TinyInt() if is_one else types.BigInt()
     text = f"CASE {types.quoted(set_number)} {' '.join(cases)} END"
     return parse_expression(cast_text(text, data_type))
-
-
-def _positions(function: Tree, positions: dict[str, int]) -> Iterator[int | None]:
-    for argument in function.expressions:
-        yield positions.get(comparable_text(argument))

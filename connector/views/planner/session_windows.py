@@ -24,7 +24,7 @@ from ..plan.node import Node
 from ..plan.session import SessionRecompute, session_type
 from .builder import Builder, Relation
 from .expressions import SESSION_WINDOW, unsupported_error
-from .grouping_sets import ExpandedSets, GroupBy, expand_sets
+from .grouping_sets import ExpandedSets, GroupBy, expand_sets, with_equal_merged
 from .scope import Scope
 from .time_windows import window_calls, with_window_field
 from .windows import compute_partition
@@ -99,6 +99,7 @@ def _expand_other_sets(
     Every set has sessions of its own.
     """
     assert group.sets is not None
+    group = with_equal_merged(builder, node, group)
     value = comparable_text(column(session.field))
     texts = list(map(comparable_text, group.expressions))
     place = texts.index(value)
@@ -112,7 +113,7 @@ def _expand_other_sets(
     others = [*group.expressions[:place], *group.expressions[place + 1 :]]
     sets = [
         [position - (position > place) for position in members if position != place]
-        for members in group.sets
+        for members in group.sets or ()
     ]
     node, expanded = expand_sets(builder, node, others, sets)
     fields = (*expanded.fields[:place], session.field, *expanded.fields[place:])
