@@ -196,8 +196,10 @@ def _base(tokens: Tokens) -> _Select:
 
 
 def _alias_of(source: Tokens) -> Tokens:
-    """Return the name of the only table of a FROM; empty if there is none."""
-    names = tuple(token for token in source if _word(token) != "AS")
+    """Return the name of the only table or subquery of a FROM; empty if there is none."""
+    is_open = source[0].token_type is TokenType.L_PAREN
+    named = source[_end_of_group(source, 0) :] if is_open else source
+    names = tuple(token for token in named if _word(token) != "AS")
     if not all(token.token_type in _NAMES for token in names) or len(names) not in (1, 2):
         return ()
     return names[-1:]

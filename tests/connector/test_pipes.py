@@ -15,6 +15,8 @@ _SELECTS = {
     "FROM t |> WHERE a |> WHERE b": "SELECT * FROM t WHERE (a) AND (b)",
     "FROM t AS u |> EXTEND a + 1 AS b |> WHERE u.b > 1": "SELECT * FROM (SELECT *, a + 1 AS b "
     "FROM t AS u) AS u WHERE u.b > 1",
+    "FROM (SELECT a FROM t) AS u |> EXTEND a + 1 AS b |> WHERE u.b > 1": "SELECT * FROM (SELECT *, "
+    "a + 1 AS b FROM (SELECT a FROM t) AS u) AS u WHERE u.b > 1",
     "FROM t |> SET a = a + 1, b = a |> SELECT a": "SELECT a FROM (SELECT * FROM (SELECT * FROM t "
     "|> SET a = a + 1) AS t |> SET b = a) AS t",
     "FROM t |> DROP a, b": "SELECT * EXCEPT (a, b) FROM t",
