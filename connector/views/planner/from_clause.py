@@ -219,8 +219,10 @@ class FromPlanner:
                 return inner if title is None else inner.with_alias(title, names)
             tables = visible_common_tables(tree, common_tables, context.domain)
             return self.plan(tree.this, tables, context.domain).with_alias(title, names)
-        if isinstance(tree, exp.Values):
-            return plan_values(self.builder, tree).with_alias(title, names)
+        # As the first side of a join in parentheses it is within a table.
+        values = tree.this if isinstance(tree, exp.Table) else tree
+        if isinstance(values, exp.Values):
+            return plan_values(self.builder, values).with_alias(title, names)
         if not isinstance(tree, exp.Table):
             raise unsupported_error("this in FROM", "read tables, views and subqueries", tree)
         if not isinstance(tree.this, exp.Identifier):

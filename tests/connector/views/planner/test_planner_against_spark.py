@@ -213,6 +213,7 @@ SELECT g, x, count(*) AS c, grouping_id(x, g) AS i FROM t GROUP BY x, g WITH CUB
 SELECT upper(g) AS u, x, median(id) AS m, max(g) AS h, grouping_id() AS i FROM t GROUP BY GROUPING SETS ((x), (upper(g), x), (), x)
 SELECT g, x % 2 AS p, length(g) AS q, count(DISTINCT id) AS c, grouping_id() AS i FROM t GROUP BY g, CUBE (x % 2, length(g))
 SELECT g, x, count(*) AS c FROM t GROUP BY g, x GROUPING SETS ((x, g), (g))
+SELECT id + x AS a, (x + id) * 2 AS b, x, count(*) AS c, grouping_id() AS i, grouping(x + id) AS j FROM t GROUP BY GROUPING SETS ((id + x), (x + id), (x), (x, id), (x + id, id))
 SELECT g, x, y, count(*) AS c, grouping_id() AS i FROM t GROUP BY ROLLUP ((g, x), y), GROUPING SETS (g, (x, y), ROLLUP (x))
 SELECT coalesce(g, 'all') AS h, sum(x) + 1 AS s, rank() OVER (PARTITION BY grouping(g) ORDER BY sum(x)) AS r FROM t GROUP BY CUBE (g) QUALIFY r < 3
 SELECT count(*) AS c, max(x) AS m FROM t WHERE id > 1000 GROUP BY ROLLUP (g)
@@ -230,6 +231,7 @@ SELECT g FROM t INTERSECT SELECT g FROM u ORDER BY g LIMIT 2
 SELECT 1 AS a WHERE false
 SELECT * FROM VALUES (1, 'a'), (2.5, NULL) AS v(x, y)
 SELECT t.id, v.name FROM t JOIN (VALUES (1, 'one'), (2, 'two')) AS v(x, name) ON t.x = v.x
+SELECT t.id, v.name, u.k FROM t LEFT JOIN (VALUES (1, 'one'), (2, 'two') AS v(x, name) RIGHT JOIN u ON v.x = u.k) ON t.x = u.k
 SELECT r.id FROM range(10, 1, -3) AS r
 SELECT n FROM range(3, 3) AS r(n)
 SELECT count(*) AS c, max(id) AS m FROM range(100)
