@@ -98,8 +98,8 @@ def _expand_other_sets(
 
     Every set has sessions of its own.
     """
-    assert group.sets is not None
     group = with_equal_merged(builder, node, group)
+    assert group.sets is not None
     value = comparable_text(column(session.field))
     texts = list(map(comparable_text, group.expressions))
     place = texts.index(value)
@@ -113,7 +113,7 @@ def _expand_other_sets(
     others = [*group.expressions[:place], *group.expressions[place + 1 :]]
     sets = [
         [position - (position > place) for position in members if position != place]
-        for members in group.sets or ()
+        for members in group.sets
     ]
     node, expanded = expand_sets(builder, node, others, sets)
     fields = (*expanded.fields[:place], session.field, *expanded.fields[place:])
