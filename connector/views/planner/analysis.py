@@ -27,10 +27,12 @@ from relstate.storage import StoreState, errors, syntax, types
 _SHOW_BUILTIN_FUNCTIONS = "SHOW SYSTEM FUNCTIONS"
 _SHOW_USER_FUNCTIONS = "SHOW USER FUNCTIONS"
 _MAP_CALL = re.compile(r"map\w*\(", re.IGNORECASE)
+_COMMON_TABLE = re.compile(r"(CTERelation(?:Def|Ref)) (\d+)")
 _EXISTENCE_ID = re.compile(r"ExistenceJoin\(exists#\d+\)")
 # In Spark's error for maps and variants.
 _REFUSED_TYPE = "UNSUPPORTED_CORRELATED_REFERENCE_DATA_TYPE"
 _ALL_FIELDS = (1 << 31) - 1
+_READINGS = 10
 
 
 class Analysis:
@@ -115,10 +117,18 @@ class Analysis:
             return []
 
     def _is_equivalent(self, original: DataFrame, text: str) -> bool:
-        """Return whether a query and a text mean the same to Spark."""
+        """Return whether a query and a text mean the same to Spark.
+
+        Spark orders some parts of a plan, as several DISTINCT arguments, by the hashes of ids that
+        each reading of a text has anew: two readings of one text may differ. Then it is read again.
+        """
         try:
-            reparsed = self._query(query_at(ParsedQuery.parse(text), 0))
-            return original.sameSemantics(reparsed) or _has_same_optimized_plan(original, reparsed)
+            query = query_at(ParsedQuery.parse(text), 0)
+            for _ in range(_READINGS):
+                reparsed = self._query(query)
+                if original.sameSemantics(reparsed) or _has_same_plan(original, reparsed):
+                    return True
+            return False
         except errors.RelstateError:
             raise
         except Exception:
@@ -325,29 +335,42 @@ def _optimizer_rule(package: Any, name: str) -> Any:
     return getattr(getattr(package, f"{name}$"), "MODULE$")
 
 
-def _has_same_optimized_plan(left: Any, right: Any) -> bool:
-    """Return whether two queries are the same after optimization; False over Spark Connect.
+def _has_same_plan(left: Any, right: Any) -> bool:
+    """Return whether two queries have the same plan; False over Spark Connect.
 
-    A subquery under OR or in SELECT becomes a join whose result is an attribute with an id of its
-    own, which Spark does not take out before it compares plans. Then the plans have to be equal
-    apart from ids, and so has their text, in which each column is a position.
+    A common table has an id of its own, and a subquery under OR or in SELECT becomes a join whose
+    result is an attribute with one, which Spark does not take out before it compares plans. So the
+    plans have to be equal apart from ids, and so has their text, in which each column is a
+    position: as they were analyzed, or after optimization.
     """
     if not hasattr(left, "_jdf"):
         return False
-    plans = [frame._jdf.queryExecution().optimizedPlan() for frame in (left, right)]
-    if plans[0].sameResult(plans[1]):
-        return True
-    texts = [_text_of_plan(plan) for plan in plans]
-    if texts[0] != texts[1]:
-        return False
     jvm: Any = left.sparkSession._jvm
-    rule = _optimizer_rule(jvm.org.apache.spark.sql.catalyst.plans, "NormalizePlan")
-    return bool(rule.apply(plans[0]).equals(rule.apply(plans[1])))
+    normalize = _optimizer_rule(jvm.org.apache.spark.sql.catalyst.plans, "NormalizePlan")
+    executions = [frame._jdf.queryExecution() for frame in (left, right)]
+    return _is_same_plan(normalize, *(execution.analyzed() for execution in executions)) or (
+        _is_same_plan(normalize, *(execution.optimizedPlan() for execution in executions))
+    )
+
+
+def _is_same_plan(normalize: Any, left: Any, right: Any) -> bool:
+    """Return whether two plans are equal apart from ids; ``normalize``: Spark's rule for these."""
+    if left.sameResult(right):
+        return True
+    is_same_text = _text_of_plan(left) == _text_of_plan(right)
+    return is_same_text and bool(normalize.apply(left).equals(normalize.apply(right)))
 
 
 def _text_of_plan(plan: Any) -> str:
-    """Return the whole text of a plan in canonical form, without the ids of existence joins."""
+    """Return the whole text of a plan in canonical form, without ids of its own.
+
+    Existence joins have none, and common tables are numbered as they come.
+    """
     text = plan.canonicalized().treeString(True, False, _ALL_FIELDS, False, False)
+    numbers: dict[str, int] = {}
+    text = _COMMON_TABLE.sub(
+        lambda match: f"{match[1]} {numbers.setdefault(match[2], len(numbers))}", text
+    )
     return _EXISTENCE_ID.sub("ExistenceJoin(exists)", text)
 
 
