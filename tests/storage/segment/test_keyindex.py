@@ -41,7 +41,10 @@ def _key(draw: random.Random, width: int, prefix: bytes) -> bytes:
 def test_an_index_finds_what_a_search_in_the_pages_finds(
     tmp_path: Path, width: int, seed: int
 ) -> None:
-    """Keys that are there, others, and others that differ only where the file's keys do not."""
+    """Keys that are there, others, and others that differ only where the file's keys do not.
+
+    Many of them, and few: less than a 64th of the file's.
+    """
     draw = random.Random(f"{width} {seed}")
     keys = sorted({_key(draw, width, b"\x01") for _ in range(draw.choice([1, 30, 2000]))})
     pages = _pages(tmp_path, keys)
@@ -53,11 +56,15 @@ def test_an_index_finds_what_a_search_in_the_pages_finds(
     asked = pa.array(sorted(drawn.union(draw.sample(keys, min(100, len(keys))))), pa.large_binary())
     rows = np.sort(np.array(draw.sample(range(len(asked)), len(asked) // 2), np.int64))
 
-    indices, nodes = index.find(asked, rows)
-    expected, entries = find_keys(pages, asked.take(pa.array(rows)))
+    ends = [keys[0], keys[-1], b"\0" * width, b"\xff" * width]
+    cases = [(asked, rows), (asked, rows[::9]), (pa.array(ends, pa.large_binary()), np.arange(4))]
 
-    assert indices.tolist() == expected.tolist()
-    assert (pages.entries(nodes).key_starts == entries.key_starts).all()
+    for searched, some_rows in cases:
+        indices, nodes = index.find(searched, some_rows)
+        expected, entries = find_keys(pages, searched.take(pa.array(some_rows)))
+
+        assert indices.tolist() == expected.tolist()
+        assert (pages.entries(nodes).key_starts == entries.key_starts).all()
 
 
 @pytest.mark.parametrize(
