@@ -27,8 +27,8 @@ _LEAVES_AT_ONCE = 1024
 _WORD = 8
 # Where a node has the length of its key.
 _LENGTH_AT = 6
-# Of the keys that have an index: two words, of which the second may begin within the first.
-_LEAST_WIDTH, _MOST_WIDTH = _WORD, 2 * _WORD
+# Of the keys that have an index: up to four words, of which the last may begin within another.
+_LEAST_WIDTH, _MOST_WIDTH = _WORD, 4 * _WORD
 _NUMBER_BYTES, _MARK_BYTES = 8 + 4, 8
 _STRIDE = 64
 _MOST_POSITION = 2**32 - 1
@@ -41,16 +41,16 @@ _ENTRIES_PER_LOOKUP = 64
 class KeyIndex:
     """The keys of a file, all of one length, as ascending numbers, and the nodes of their entries.
 
-    ``marks``: every 64th of the numbers; ``base``: the two words of one key; ``varies``: the bits
-    of each word in which keys differ.
+    ``marks``: every 64th of the numbers; ``base``: the words of one key; ``varies``: the bits of
+    each word in which keys differ.
     """
 
     numbers: Numbers
     marks: Numbers
     nodes: NDArray[np.uint32]
     width: int
-    base: tuple[np.uint64, np.uint64]
-    varies: tuple[np.uint64, np.uint64]
+    base: tuple[np.uint64, ...]
+    varies: tuple[np.uint64, ...]
 
     @classmethod
     def of(cls, pages: Pages) -> KeyIndex | None:
@@ -90,18 +90,16 @@ class KeyIndex:
             if (load(starts, begins + _LENGTH_AT, "<u2") != width).any():
                 return None
             words_of_parts.append(_words(starts, begins + NODE_HEADER, width))
-        first, second = words = [np.concatenate(word) for word in zip(*words_of_parts, strict=True)]
-        varies = (
-            np.bitwise_or.reduce(first ^ first[0]),
-            np.bitwise_or.reduce(second ^ second[0]),
-        )
+        words = [np.concatenate(word) for word in zip(*words_of_parts, strict=True)]
+        base = tuple(word[0] for word in words)
+        varies = tuple(np.bitwise_or.reduce(word ^ word[0]) for word in words)
         if sum(map(_bits, varies)) > 8 * _WORD:
             return None
         numbers = _numbers(words, varies)
         if (numbers[1:] <= numbers[:-1]).any():
             raise ValueError("keys are not in ascending order")
         marks = numbers[::_STRIDE].copy()
-        return cls(numbers, marks, nodes.astype(np.uint32), width, (first[0], second[0]), varies)
+        return cls(numbers, marks, nodes.astype(np.uint32), width, base, varies)
 
     def has_width_of(self, keys: Bytes, rows: Positions) -> bool:
         """Return whether the keys at some rows have the length of those of the file."""
@@ -164,16 +162,17 @@ class LookupIndex:
         return self.index
 
 
-def _words(buffer: Buffer, starts: Positions, width: int) -> tuple[Numbers, Numbers]:
-    """Return the first eight bytes of keys, and those after them, as numbers."""
-    first = load(buffer, starts, ">u8").astype(np.uint64)
-    second = load(buffer, starts + (width - _WORD), ">u8").astype(np.uint64)
-    # What the second repeats of the first is shifted out.
-    repeated = 2 * _WORD - width
-    if repeated == _WORD:
-        return first, np.zeros_like(first)
-    second <<= np.uint64(8 * repeated)
-    return first, second
+def _words(buffer: Buffer, starts: Positions, width: int) -> list[Numbers]:
+    """Return the bytes of keys, eight and eight, as numbers."""
+    words = []
+    for begin in range(0, width, _WORD):
+        # The last word begins early enough to end with the key; what it repeats is shifted out.
+        start = min(begin, width - _WORD)
+        word = load(buffer, starts + start, ">u8").astype(np.uint64)
+        if start < begin:
+            word <<= np.uint64(8 * (begin - start))
+        words.append(word)
+    return words
 
 
 def _numbers(words: Sequence[Numbers], varies: Sequence[np.uint64]) -> Numbers:

@@ -146,16 +146,14 @@ class _KeySearch:
         """Return (indices, entries) of those of some keys, at least one, that a file has."""
         count = len(indices)
         has_index = count >= _MANY_OF_AN_INDEX and file.has_index_for(count)
-        if has_index or count >= _MANY_OF_A_FILE:
-            if self._lengths[indices].max() <= _SHORT_KEY:
-                matches, entries = file.find_keys(self._full_keys, indices)
-                found = indices[matches]
-                # The keys that were asked for are together, those of the file are not.
-                runs = self._data, self._starts[found], self._lengths[found]
-                return found, entries.with_keys(*runs)
-            keys = self._full_keys.take(pa.array(indices)).to_pylist()
-        else:
-            keys = [self._keys[index] for index in indices.tolist()]
+        are_many = has_index or count >= _MANY_OF_A_FILE
+        if are_many and self._lengths[indices].max() <= _SHORT_KEY:
+            matches, entries = file.find_keys(self._full_keys, indices)
+            found = indices[matches]
+            # The keys that were asked for are together, those of the file are not.
+            runs = self._data, self._starts[found], self._lengths[found]
+            return found, entries.with_keys(*runs)
+        keys = self._full_keys.take(pa.array(indices)).to_pylist()
         pairs = file.get_many(keys)
         if 0 < len(pairs) < len(keys):
             index_of = dict(zip(keys, indices.tolist(), strict=True))

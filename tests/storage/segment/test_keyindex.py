@@ -36,7 +36,7 @@ def _key(draw: random.Random, width: int, prefix: bytes) -> bytes:
     return bytes(content)
 
 
-@pytest.mark.parametrize("width", [8, 9, 11, 15, 16])
+@pytest.mark.parametrize("width", [8, 9, 11, 16, 18, 31, 32])
 @pytest.mark.parametrize("seed", range(examples(4)))
 def test_an_index_finds_what_a_search_in_the_pages_finds(
     tmp_path: Path, width: int, seed: int
@@ -73,7 +73,7 @@ def test_an_index_finds_what_a_search_in_the_pages_finds(
         [],
         [b"\x01short"],
         [b"\x01of-a-length", b"\x01of-another-length"],
-        [b"\x01" + b"x" * 16],
+        [b"\x01" + b"x" * 32],
         [bytes([byte]) * 12 for byte in (1, 2)],
     ],
     ids=["none", "short", "several lengths", "long", "too many bytes differ"],
@@ -103,7 +103,7 @@ def test_an_index_leaves_the_memory_of_filters(tmp_path: Path) -> None:
     assert filter_memory._free == filters
 
 
-@pytest.mark.parametrize("width", [8, 11, 16])
+@pytest.mark.parametrize("width", [8, 11, 16, 30])
 def test_eight_bytes_of_a_key_may_differ(tmp_path: Path, width: int) -> None:
     """In whatever words they are, each counts once."""
     draw = random.Random(width)
