@@ -3,7 +3,8 @@
 A cursor finds one key per call, which costs some microseconds of Python. Here the ends of all
 ranges are searched together: first among the first keys of the leaf pages, then inside their pages.
 If these have few keys, all of them are read, and one search finds all ends. Else each step of a
-binary search in every page is one numpy operation for all of them.
+binary search in every page is one numpy operation for all of them. If the whole file has few keys,
+nothing but its keys is searched.
 
 Promises: only leaf pages with matching entries are read, and the branch pages above them once per
 file. Does not know: rows.
@@ -34,6 +35,9 @@ from .page import Pages
 # So many keys, and so many more per range, are read in less time than a binary search in each page
 # takes, which is about fifteen steps of a dozen numpy operations.
 MOST_KEYS, _MOST_KEYS_PER_RANGE = 4096, 16
+# So few keys, or so few per range, are those of a file of which all keys are read.
+_FEW_KEYS, _FEW_KEYS_PER_RANGE = 256, 8
+_LEAVES_AT_ONCE = 1024
 # With a bound on the entries, a page is expected to have at least this many; some pages are added.
 _ENTRIES_PER_LEAF, _SPARE_LEAVES = 8, 2
 
@@ -102,11 +106,79 @@ def find_ranges(
     if not count or not len(ranges):
         empty = np.empty(0, np.int64)
         return RangeMatches(empty, pages.entries(empty), np.zeros(len(ranges), np.bool_))
+    if pages.entry_count <= max(_FEW_KEYS, _FEW_KEYS_PER_RANGE * len(ranges)):
+        return _find_in_all_keys(pages, ranges, most, from_end=from_end)
+    if most is not None and not from_end:
+        return _find_first(pages, ranges, most)
     first, last, begins, ends = _find_ends(pages, ranges)
     counts = last - first + 1
     if most is not None:
         counts = np.minimum(counts, most // _ENTRIES_PER_LEAF + _SPARE_LEAVES)
     return _read(pages, (first, begins), (last, ends), counts, most, from_end=from_end)
+
+
+def _find_in_all_keys(
+    pages: Pages, ranges: KeyRanges, most: Positions | None, *, from_end: bool
+) -> RangeMatches:
+    """Return what `find_ranges` does, by a search among all keys of the file."""
+    nodes = np.concatenate(list(pages.all_nodes(_LEAVES_AT_ONCE)))
+    width = max(int(lengths_of(ends).max()) for ends in (ranges.lows, ranges.highs))
+    keys = texts_of(_first_bytes(pages, nodes, width))
+    begins = np.searchsorted(keys, padded(ranges.lows, width), "left")
+    ends = np.searchsorted(keys, padded(ranges.highs, width, 0xFF), "right")
+    if ranges.is_open is not None:
+        at_highs = np.searchsorted(keys, padded(ranges.highs, width), "left")
+        ends = np.where(ranges.is_open, at_highs, ends)
+    # In a damaged file keys may be in no order.
+    sizes = np.maximum(ends - begins, 0)
+    is_cut = np.zeros(len(ranges), np.bool_)
+    if most is not None:
+        is_cut = sizes > most
+        sizes = np.minimum(sizes, most)
+        begins = ends - sizes if from_end else begins
+    owners = np.repeat(np.arange(len(ranges)), sizes)
+    return RangeMatches(owners, pages.entries(nodes[expand(begins, sizes)]), is_cut)
+
+
+def _find_first(pages: Pages, ranges: KeyRanges, most: Positions) -> RangeMatches:
+    """Return what `find_ranges` does of the first entries: the ends of ranges are not searched."""
+    first, last = _leaves_of(pages, ranges.lows)
+    if ranges.highs is not ranges.lows:
+        last = _leaves_of(pages, ranges.highs)[1]
+    begins = _begins(pages, first, _PaddedPrefixes.of(ranges.lows))
+    counts = np.minimum(last - first + 1, most // _ENTRIES_PER_LEAF + _SPARE_LEAVES)
+    owners = np.repeat(np.arange(len(first)), counts)
+    starts, sizes = pages.leaves(expand(first, counts))
+    firsts = np.cumsum(counts) - counts
+    slots = np.zeros_like(sizes)
+    slots[firsts] = begins
+    sizes -= slots
+    # One more than asked for says whether there are more.
+    before = np.cumsum(sizes) - sizes
+    sizes = np.clip(most[owners] + 1 - (before - before[firsts][owners]), 0, sizes)
+    nodes = pages.nodes(np.repeat(starts, sizes), expand(slots, sizes))
+    owners = np.repeat(owners, sizes)
+    read = np.bincount(owners, minlength=len(first))
+    is_inside = _are_below_ends(pages, nodes, ranges, owners)
+    nodes, owners = nodes[is_inside], owners[is_inside]
+    inside = np.bincount(owners, minlength=len(first))
+    ranks = np.arange(len(owners)) - (np.cumsum(inside) - inside)[owners]
+    is_asked = ranks < most[owners]
+    is_cut = (inside > most) | ((inside == read) & (first + counts <= last))
+    return RangeMatches(owners[is_asked], pages.entries(nodes[is_asked]), is_cut)
+
+
+def _are_below_ends(
+    pages: Pages, nodes: Positions, ranges: KeyRanges, owners: Positions
+) -> NDArray[np.bool_]:
+    """Return for each node whether its key is not after the end of its range."""
+    width = int(lengths_of(ranges.highs).max())
+    keys = texts_of(_first_bytes(pages, nodes, width))
+    are_below: NDArray[np.bool_] = keys <= padded(ranges.highs, width, 0xFF)[owners]
+    if ranges.is_open is not None:
+        are_before_highs = keys < padded(ranges.highs, width)[owners]
+        are_below = np.where(ranges.is_open[owners], are_before_highs, are_below)
+    return are_below
 
 
 def find_keys(pages: Pages, keys: Bytes) -> tuple[Positions, Block]:

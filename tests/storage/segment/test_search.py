@@ -44,9 +44,11 @@ def _pairs(matches: RangeMatches) -> list[tuple[int, Pair]]:
     return list(zip(matches.owners.tolist(), pairs_of([matches.entries])[0], strict=True))
 
 
-@pytest.fixture(params=["all keys", "page by page"])
+@pytest.fixture(params=["all keys", "all keys of pages", "page by page"])
 def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Search among all keys of the pages, or in each page."""
+    """Search among all keys of the file, among those of some pages, or in each page."""
+    monkeypatch.setattr(search, "_FEW_KEYS", 1 << 40 if request.param == "all keys" else -1)
+    monkeypatch.setattr(search, "_FEW_KEYS_PER_RANGE", 0)
     if request.param == "page by page":
         monkeypatch.setattr(search, "MOST_KEYS", -1 << 40)
 
