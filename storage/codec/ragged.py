@@ -248,6 +248,17 @@ def sort_order(array: Bytes) -> Positions:
     return order if is_whole else _settle_ties(array, words, order)
 
 
+def sort_order_in_groups(groups: Positions, array: Bytes) -> Positions:
+    """Return the stable order of rows by their groups, and in each as `sort_order`; needs a row.
+
+    ``groups``: int64, not negative. Only the rows of a group must be as `sort_order` requires.
+    """
+    words, is_whole = _words_of(array)
+    words = [groups.view(np.uint64), *words]
+    order = _order_by(words)
+    return order if is_whole else _settle_ties(array, words, order)
+
+
 def first_of_equal(array: Bytes) -> Positions:
     """Return the index of the first of each set of equal rows, in the order of the rows' bytes.
 

@@ -31,6 +31,7 @@ from ..codec.ragged import (
     gather,
     lengths_of,
     sort_order,
+    sort_order_in_groups,
 )
 from ..errors import CorruptionError
 from ..segment import longkey
@@ -43,8 +44,11 @@ from .run import Span
 
 Flags = NDArray[np.bool_]
 
-# Entries of a range that are read beyond the rows that are asked for: newer files often hide some.
-_SPARE_ENTRIES = 2
+# Entries of a range that are read beyond the rows that are asked for, and one more for so many of
+# these: newer files often hide some, and to read a range again takes longer.
+_SPARE_ENTRIES, _ROWS_PER_SPARE = 2, 4
+# So few entries are sorted in less time than it takes to find those that need not be.
+_FEW_ENTRIES = 4096
 # More than any file holds; its double does not overflow.
 _EVERYTHING = 1 << 40
 
@@ -143,7 +147,9 @@ class PrefixReader:
         ``order``: the number of each range, by which ``counts`` and the result name it.
         """
         limits = np.minimum(counts[order], _EVERYTHING)
-        depths = limits + (_SPARE_ENTRIES if len(self.files) > 1 else 0)
+        depths = limits.copy()
+        if len(self.files) > 1:
+            depths += _SPARE_ENTRIES + limits // _ROWS_PER_SPARE
         unsettled = np.flatnonzero(limits > 0)
         owners: list[Positions] = []
         blocks: list[Block] = []
@@ -166,9 +172,11 @@ class PrefixReader:
         parts = list(self._parts(ranges, most, from_end=from_end))
         if not parts:
             return _Read(np.empty(0, np.int64), Block.of_pairs([]), np.ones(len(ranges), np.bool_))
+        if most is not None and sum(len(part.owners) for part in parts) > _FEW_ENTRIES:
+            parts = _without_unknown(parts, from_end=from_end)
         entries = Block.joined([part.entries for part in parts])
         owners = np.concatenate([part.owners for part in parts])
-        order, firsts = _versions(parts, entries)
+        order, firsts = _versions(parts, ranges, owners, entries)
         rows, fold = entries, self.resolver.fold
         if order is not None:
             winners = order[firsts]
@@ -269,7 +277,60 @@ def _inside(matches: RangeMatches, ranges: KeyRanges) -> RangeMatches:
     return RangeMatches(owners[indices], rows.take(indices), matches.is_cut)
 
 
-def _versions(parts: Sequence[RangeMatches], entries: Block) -> tuple[Positions | None, Positions]:
+def _without_unknown(parts: Sequence[RangeMatches], *, from_end: bool) -> list[RangeMatches]:
+    """Return the parts without entries after the last one that another part knows of its range.
+
+    Where entries of a part were cut nothing is known after its last one (`_limits`), or before its
+    first one with ``from_end``. Of several such parts the oldest decides, which is the largest.
+    """
+    limiters = np.full(len(parts[0].is_cut), -1)
+    for number, part in enumerate(parts):
+        if part.is_cut.any():
+            limiters[part.is_cut & (np.bincount(part.owners, minlength=len(limiters)) > 0)] = number
+    limit_rows = np.full(len(limiters), -1)
+    limits: list[Bytes] = []
+    for number, part in enumerate(parts):
+        limited = np.flatnonzero(limiters == number)
+        if len(limited):
+            limit_rows[limited] = sum(map(len, limits)) + np.arange(len(limited))
+            edge = np.searchsorted(part.owners, limited, "left" if from_end else "right")
+            limits.append(part.entries.take(edge if from_end else edge - 1).key_bytes())
+    if not limits:
+        return list(parts)
+    limit_keys = pa.concat_arrays(limits)
+    return [
+        _without_rows_after(part, limiters != number, limit_rows, limit_keys, from_end=from_end)
+        for number, part in enumerate(parts)
+    ]
+
+
+def _without_rows_after(
+    part: RangeMatches, is_other: Flags, limit_rows: Positions, limit_keys: Bytes, *, from_end: bool
+) -> RangeMatches:
+    """Return a part without the entries after the limits of ranges, or before with ``from_end``.
+
+    ``limit_rows``: the row of the limit of each range, -1 for none; only those with ``is_other``.
+    """
+    rows = limit_rows[part.owners]
+    compared = np.flatnonzero((rows >= 0) & is_other[part.owners])
+    if not len(compared):
+        return part
+    keys = part.entries.take(compared).key_bytes()
+    limits = limit_keys.take(pa.array(rows[compared]))
+    is_after = pc.less(keys, limits) if from_end else pc.greater(keys, limits)
+    dropped = compared[np.asarray(is_after)]
+    remains = np.ones(len(part.owners), np.bool_)
+    remains[dropped] = False
+    # The part is known beyond the limit.
+    is_cut = part.is_cut.copy()
+    is_cut[part.owners[dropped]] = False
+    indices = np.flatnonzero(remains)
+    return RangeMatches(part.owners[indices], part.entries.take(indices), is_cut)
+
+
+def _versions(
+    parts: Sequence[RangeMatches], ranges: KeyRanges, owners: Positions, entries: Block
+) -> tuple[Positions | None, Positions]:
     """Return (order, firsts): the key order of entries, and the first entry of each key in it.
 
     The newest version of a key comes first. An order of None: they are in order, each key once.
@@ -277,10 +338,13 @@ def _versions(parts: Sequence[RangeMatches], entries: Block) -> tuple[Positions 
     filled = [part.owners for part in parts if len(part.owners)]
     if all(left[-1] < right[0] for left, right in pairwise(filled)):
         return None, np.arange(len(entries))
-    keys = entries.key_bytes()
-    order = sort_order(keys)
-    repeats = np.append(False, equal_neighbours(keys.take(pa.array(order))))
-    return order, np.flatnonzero(~repeats)
+    # What the keys of a range have in common need not be compared.
+    common = lengths_of(ranges.lows)[owners] if ranges.highs is ranges.lows else 0
+    rests = gather(entries.keys, entries.key_starts + common, entries.key_lengths - common)
+    order = sort_order_in_groups(owners, rests)
+    ordered = owners[order]
+    repeats = equal_neighbours(rests.take(pa.array(order))) & (ordered[1:] == ordered[:-1])
+    return order, np.flatnonzero(np.append(True, ~repeats))
 
 
 def _key_indices(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +40,17 @@ def test_sort_order_is_the_stable_order_of_the_bytes(rows: list[bytes]) -> None:
     order = ragged.sort_order(bytes_array(rows))
 
     assert order.tolist() == sorted(range(len(rows)), key=lambda row: rows[row])
+
+
+@given(_ROWS, st.randoms())
+def test_rows_are_sorted_in_their_groups(rows: list[bytes], draw: random.Random) -> None:
+    """By the numbers of the groups, which may be many, then by their bytes; equal rows stay."""
+    rows = [*terminated(rows), b"\0\0"]
+    groups = [draw.choice([0, 1, 300, 70_000]) for _ in rows]
+
+    order = ragged.sort_order_in_groups(np.array(groups, np.int64), bytes_array(rows))
+
+    assert order.tolist() == sorted(range(len(rows)), key=lambda row: (groups[row], rows[row]))
 
 
 @given(_ROWS, st.booleans())

@@ -17,6 +17,7 @@ from relstate.storage.segment import search as search_module
 from relstate.storage.segment import segment as segment_module
 from relstate.storage.segment.page import Pages
 from relstate.storage.segment.search import KeyRanges, RangeMatches
+from relstate.storage.table import prefixes as prefixes_module
 from support.examples import examples
 from support.prefixed import Prefixed, Rows, Values, without_pages
 from support.stores import StoreMaker, contents, rows_of
@@ -139,10 +140,18 @@ def _compare_neighbours(
 @pytest.mark.parametrize("vnode_count", [1, 5, 256])
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 def test_prefixes_give_the_rows_of_a_dict(
-    make_store: StoreMaker, table: Prefixed, vnode_count: int, seed: int
+    make_store: StoreMaker,
+    monkeypatch: pytest.MonkeyPatch,
+    table: Prefixed,
+    vnode_count: int,
+    seed: int,
 ) -> None:
-    """Over epochs of puts and deletes, compacted or not, reads by prefix equal those of a dict."""
+    """Over epochs of puts and deletes, compacted or not, reads by prefix equal those of a dict.
+
+    Also where entries that need not be known are left out.
+    """
     draw = random.Random(f"{table.name} {vnode_count} {seed}")
+    monkeypatch.setattr(prefixes_module, "_FEW_ENTRIES", draw.choice([0, 0, 4096]))
     store = make_store(vnode_count=vnode_count)
     table.create(store)
     rows: Rows = {}
@@ -218,6 +227,26 @@ def test_first_per_prefix_reads_little_of_a_large_group(
     indices, rows = grouped.read_plan("t").open().first_per_prefix(prefixes, np.array([3, 0, 5]))
     assert (indices.tolist(), rows["n"].to_pylist()) == ([0, 0, 0], [1000, 1001, 1002])
     assert sum(sizes) == 3
+
+
+def test_a_file_with_rows_everywhere_is_read_once(
+    make_store: StoreMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a small file has after the rows that a large one gives is neither needed nor missed."""
+    monkeypatch.setattr(prefixes_module, "_FEW_ENTRIES", 0)
+    store = make_store(vnode_count=1)
+    columns = "g INT, n INT, v INT"
+    store.create_table("t", columns, primary_key=["g", "n"], distribution_key=["g"])
+    for step in (1, 100):
+        n = np.arange(0, 10_000, step, np.int32)
+        values = np.full(len(n), step, np.int32)
+        store.write("t", pa.table({"g": np.zeros_like(n), "n": n, "v": values}))
+    sizes = _counted(monkeypatch)
+    group = pa.record_batch({"g": pa.array([0], pa.int32())})
+    _, rows = store.read_plan("t").open().first_per_prefix(group, np.array([25]))
+    assert rows["n"].to_pylist() == [*range(25)]
+    assert rows["v"].to_pylist() == [100, *[1] * 24]
+    assert len(sizes) == 2
 
 
 def test_the_neighbours_of_a_row_are_read_without_the_rest(
