@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from relstate.storage import Environment, ReadPlan
 
-from .executor.state import Positions, State
+from .executor.state import Positions, State, StoredRows
 from .task import Target, Writers
 
 
@@ -28,9 +28,9 @@ class RowBudget:
     def __init__(self, rows: int) -> None:
         self._rows = rows
 
-    def spend(self, rows: pa.RecordBatch) -> None:
+    def spend(self, rows: int) -> None:
         """Count rows that were read. GivenUpError if they are more than allowed."""
-        self._rows -= rows.num_rows
+        self._rows -= rows
         if self._rows < 0:
             raise GivenUpError("executors read too many rows of their state")
 
@@ -78,6 +78,14 @@ class BoundedState:
         """As of `State`."""
         return self._counted(self._state.first_per_prefix(prefixes, counts, columns))
 
+    def first_encoded_per_prefix(
+        self, prefixes: pa.RecordBatch, counts: Positions
+    ) -> tuple[Positions, StoredRows]:
+        """As of `State`."""
+        indices, rows = self._state.first_encoded_per_prefix(prefixes, counts)
+        self._budget.spend(len(rows))
+        return indices, rows
+
     def rows_from(
         self,
         starts: pa.RecordBatch,
@@ -109,7 +117,7 @@ class BoundedState:
     ) -> Iterator[pa.RecordBatch]:
         """As of `State`."""
         for rows in self._state.range_scan(lows, highs, columns, most=most, everywhere=everywhere):
-            self._budget.spend(rows)
+            self._budget.spend(rows.num_rows)
             yield rows
 
     def owns(self, rows: pa.RecordBatch) -> NDArray[np.bool_]:
@@ -123,5 +131,5 @@ class BoundedState:
     def _counted(
         self, result: tuple[Positions, pa.RecordBatch]
     ) -> tuple[Positions, pa.RecordBatch]:
-        self._budget.spend(result[1])
+        self._budget.spend(result[1].num_rows)
         return result

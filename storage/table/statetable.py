@@ -31,6 +31,7 @@ from ..schema.schema import KeyRange
 from ..segment.block import Block
 from ..segment.key import Kind
 from ..segment.writer import SegmentWriter
+from .encoded_rows import EncodedRows
 from .generation import generation_of
 from .header import Headers
 from .memtable import MemTable, StrictMemTable, Transition, Transitions
@@ -156,6 +157,13 @@ class StateTable:
         """Return what `StorageTable.first_per_prefix` does."""
         self._check_no_changes("first_per_prefix")
         return self._committed.first_per_prefix(prefixes, counts, columns)
+
+    def first_encoded_per_prefix(
+        self, prefixes: pa.RecordBatch, counts: Positions
+    ) -> tuple[Positions, EncodedRows]:
+        """Return what `StorageTable.first_encoded_per_prefix` does."""
+        self._check_no_changes("first_encoded_per_prefix")
+        return self._committed.first_encoded_per_prefix(prefixes, counts)
 
     def rows_from(
         self,

@@ -26,6 +26,7 @@ from ..segment.search import KeyRanges
 from . import conditional
 from .columnnames import readable_columns, visible_names
 from .conditional import Reading
+from .encoded_rows import EncodedRows
 from .encoding import Encoding
 from .first_rows import seek_first_rows
 from .header import EXPIRY
@@ -176,11 +177,20 @@ class StorageTable(TableEntries):
 
         What comes after them is not read.
         """
-        read_columns = self.columns(columns)
+        indices, rows = self.first_encoded_per_prefix(prefixes, counts)
+        return indices, self._decode(Piece((rows.block,), None), self.columns(columns))
+
+    def first_encoded_per_prefix(
+        self, prefixes: pa.RecordBatch, counts: Positions
+    ) -> tuple[Positions, EncodedRows]:
+        """Return what `first_per_prefix` does, of which nothing is decoded yet."""
         full_prefixes = self.encoding.encode_prefixes(prefixes)
         reader = self._prefix_reader(full_prefixes)
-        indices, rows = reader.first_per_prefix(full_prefixes, counts)
-        return indices, self._decode(Piece((rows,), None), read_columns)
+        indices, block = reader.first_per_prefix(full_prefixes, counts)
+        return indices, EncodedRows(block, self.encoding, self._decode_columns)
+
+    def _decode_columns(self, block: Block, columns: Sequence[str]) -> pa.RecordBatch:
+        return self._decode(Piece((block,), None), self.columns(columns))
 
     def rows_from(
         self,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,25 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from relstate.connector.views.executor.executor import StateTableSpec
-from relstate.connector.views.executor.state import Positions
+from relstate.connector.views.executor.state import Positions, StoredRows
 from relstate.storage import arrow
 from relstate.storage.codec.memcomparable import KeyCodec
+from relstate.storage.codec.ragged import Bytes
+
+
+@dataclass(frozen=True)
+class _DecodedRows:
+    """Rows, and their keys as they are sorted by."""
+
+    rows: pa.RecordBatch
+    keys: Bytes
+
+    def __len__(self) -> int:
+        return int(self.rows.num_rows)
+
+    def take(self, rows: Positions, columns: Sequence[str]) -> pa.RecordBatch:
+        """Return some columns of the rows at some positions."""
+        return self.rows.select(list(columns)).take(pa.array(rows))
 
 
 class MemoryState:
@@ -70,6 +87,13 @@ class MemoryState:
                 positions.append(position)
                 position += 1
         return self._rows_at(indices, positions, columns)
+
+    def first_encoded_per_prefix(
+        self, prefixes: pa.RecordBatch, counts: Positions
+    ) -> tuple[Positions, StoredRows]:
+        """Return (indices, rows) as `first_per_prefix` does."""
+        indices, rows = self.first_per_prefix(prefixes, counts)
+        return indices, _DecodedRows(rows, self._encode(rows, len(self.spec.primary_key)))
 
     def rows_from(
         self,

@@ -14,7 +14,22 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from relstate.storage import ragged
+
 Positions = NDArray[np.int64]
+
+
+class StoredRows(Protocol):
+    """Rows of a state table that are decoded when they are asked for."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def keys(self) -> ragged.Bytes:
+        """The primary keys, as `RowKeys` encodes them."""
+
+    def take(self, rows: Positions, columns: Sequence[str]) -> pa.RecordBatch:
+        """Return some columns of the rows at some positions, in that order."""
 
 
 class State(Protocol):
@@ -42,6 +57,11 @@ class State(Protocol):
         self, prefixes: pa.RecordBatch, counts: Positions, columns: Sequence[str] | None = None
     ) -> tuple[Positions, pa.RecordBatch]:
         """Return what `prefix_scan` does, but at most the first ``counts[i]`` rows of prefix i."""
+
+    def first_encoded_per_prefix(
+        self, prefixes: pa.RecordBatch, counts: Positions
+    ) -> tuple[Positions, StoredRows]:
+        """Return what `first_per_prefix` does, of which nothing is decoded yet."""
 
     def rows_from(
         self,

@@ -40,7 +40,7 @@ from .rowkeys import (
     number_sorted_keys,
     offsets_in_runs,
 )
-from .state import State
+from .state import State, StoredRows
 
 
 class TopNExecutor(Executor[TopN]):
@@ -83,53 +83,53 @@ class TopNExecutor(Executor[TopN]):
             return empty_chunk(self._schema)
         ranks = number_sorted_keys(self._groups.encode(changes.rows))
         first_rows, first_groups, is_whole = self._read_first_rows(changes, ranks)
-        (first_codes, codes), count = number_keys([self._keys.encode(first_rows), changes.keys])
+        first_keys = changes.keys.slice(0, 0) if first_rows is None else first_rows.keys
+        (first_codes, codes), count = number_keys([first_keys, changes.keys])
         changed = _ChangedGroups(changes, codes, ranks, first_codes, first_groups, is_whole, count)
         self._check(changed)
-        rows = pa.concat_batches([first_rows, changes.rows])
+        rows = _Rows(first_rows, changes.rows)
         old, new = (self._ranked(members, rows) for members in (changed.before(), changed.after()))
         self._write(changed, new, rows)
         return self._difference(old, new, rows)
 
     def _read_first_rows(
         self, changes: Changes, ranks: Codes
-    ) -> tuple[pa.RecordBatch, Codes, Mask]:
+    ) -> tuple[StoredRows | None, Codes, Mask]:
         """Return (first rows, their groups, for each group whether these are all of its rows)."""
         firsts = first_positions(ranks)
         (state,) = self.states
         if state.is_empty:
             is_whole = np.ones(len(firsts), np.bool_)
-            return changes.rows.slice(0, 0), np.empty(0, np.int64), is_whole
+            return None, np.empty(0, np.int64), is_whole
         groups = changes.rows.take(pa.array(firsts)).select(list(self._groups.names))
         # So many that the limit is reached without the deleted rows.
         needed = self._end + np.bincount(ranks[~changes.inserts], minlength=len(firsts))
-        schema = changes.rows.schema
-        indices, rows, is_whole = self._read_ranked(state, groups, needed, schema.names)
-        return with_schema(rows, schema), indices, is_whole
+        return self._read_ranked(state, groups, needed)
 
     def _read_ranked(
-        self, state: State, groups: pa.RecordBatch, needed: Rows, names: Sequence[str]
-    ) -> tuple[Codes, pa.RecordBatch, Mask]:
+        self, state: State, groups: pa.RecordBatch, needed: Rows
+    ) -> tuple[StoredRows, Codes, Mask]:
         """Return the groups' first rows, up to all with the rank ``needed``, as the caller does."""
         if self.node.ranking is Ranking.ROW_NUMBER:
-            indices, rows = state.first_per_prefix(groups, needed, names)
-            return indices, rows, np.bincount(indices, minlength=len(needed)) < needed
+            indices, rows = state.first_encoded_per_prefix(groups, needed)
+            return rows, indices, np.bincount(indices, minlength=len(needed)) < needed
         counts = needed + 1
         while True:
-            indices, rows = state.first_per_prefix(groups, counts, names)
+            indices, rows = state.first_encoded_per_prefix(groups, counts)
             is_whole = np.bincount(indices, minlength=len(needed)) < counts
             highest = np.zeros(len(needed), np.int64)
-            highest[indices] = self._ranks(rows, indices)  # they ascend: the last of a group wins
+            places = rows.take(np.arange(len(rows)), self._places.names)
+            highest[indices] = self._ranks(places, indices)  # they ascend: the last of a group wins
             is_short = ~is_whole & (highest < needed)
             if not is_short.any():
-                return indices, rows, is_whole
+                return rows, indices, is_whole
             counts = np.where(is_short, 2 * counts, counts)
 
-    def _ranked(self, members: _Members, rows: pa.RecordBatch) -> _Ranked:
+    def _ranked(self, members: _Members, rows: _Rows) -> _Ranked:
         """Return the ranks of the first rows of groups, which are numbers of ``rows``."""
         if self.node.ranking is Ranking.ROW_NUMBER:
             return _Ranked(members.rows, members.codes, offsets_in_runs(members.groups))
-        ranks = self._ranks(rows.take(pa.array(members.rows)), members.groups)
+        ranks = self._ranks(rows.take(members.rows, self._places.names), members.groups)
         return _Ranked(members.rows, members.codes, ranks)
 
     def _ranks(self, rows: pa.RecordBatch, groups: Codes) -> Rows:
@@ -151,7 +151,7 @@ class TopNExecutor(Executor[TopN]):
                 f"is {change} but {fact}"
             )
 
-    def _write(self, changed: _ChangedGroups, new: _Ranked, rows: pa.RecordBatch) -> None:
+    def _write(self, changed: _ChangedGroups, new: _Ranked, rows: _Rows) -> None:
         names = [*self._keys.names, *(field.name for field in self._values)]
         if not self.node.child.is_append_only:
             changed.changes.write_to(self.states[0], names)
@@ -164,10 +164,10 @@ class TopNExecutor(Executor[TopN]):
             new.rows[~is_inside & (new.rows < first_count)],
         )
         if len(entering) or len(leaving):
-            rows = rows.take(pa.array(np.concatenate([entering, leaving])))
-            self.states[0].write(rows.select(names), np.arange(rows.num_rows) >= len(entering))
+            written = rows.take(np.concatenate([entering, leaving]), names)
+            self.states[0].write(written, np.arange(written.num_rows) >= len(entering))
 
-    def _difference(self, old: _Ranked, new: _Ranked, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def _difference(self, old: _Ranked, new: _Ranked, rows: _Rows) -> pa.RecordBatch:
         old, new = (
             old.between(self.node.offset, self._end),
             new.between(self.node.offset, self._end),
@@ -181,7 +181,7 @@ class TopNExecutor(Executor[TopN]):
         is_deleted, is_inserted = np.ones(len(old.rows), np.bool_), np.ones(len(new.rows), np.bool_)
         is_deleted[old_positions[is_unchanged]] = is_inserted[new_positions[is_unchanged]] = False
         changed_rows = rows.take(
-            pa.array(np.concatenate([old.rows[is_deleted], new.rows[is_inserted]]))
+            np.concatenate([old.rows[is_deleted], new.rows[is_inserted]]), self.node.child.names
         )
         if self.node.rank is not None:
             ranks = pa.array(np.concatenate([old.ranks[is_deleted], new.ranks[is_inserted]]) + 1)
@@ -191,11 +191,16 @@ class TopNExecutor(Executor[TopN]):
             self._schema, changed_rows, np.arange(changed_rows.num_rows) >= is_deleted.sum()
         )
 
-    def _equal(self, rows: pa.RecordBatch, left: Rows, right: Rows) -> Mask:
+    def _equal(self, rows: _Rows, left: Rows, right: Rows) -> Mask:
         """Return for each pair of rows with one key whether they are equal."""
+        if not self._values:
+            return np.ones(len(left), np.bool_)
         equal: Mask = left == right
         undecided = np.flatnonzero(~equal)
-        equal[undecided] = equal_rows(self._values, rows, left[undecided], rows, right[undecided])
+        names = [field.name for field in self._values]
+        lefts, rights = (rows.take(side[undecided], names) for side in (left, right))
+        numbers = np.arange(len(undecided))
+        equal[undecided] = equal_rows(self._values, lefts, numbers, rights, numbers)
         return equal
 
 
@@ -208,6 +213,29 @@ class GroupTopNExecutor(TopNExecutor):
     def maintains(cls, node: TopN) -> bool:
         """Return whether a node takes the first rows of each group."""
         return not node.is_global
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows by number: stored ones, None for none, which are not yet decoded, then changed ones."""
+
+    stored: StoredRows | None
+    changed: pa.RecordBatch
+
+    def take(self, numbers: Rows, names: Sequence[str]) -> pa.RecordBatch:
+        """Return some columns of the rows with some numbers, in that order."""
+        changed = self.changed.select(list(names))
+        if self.stored is None:
+            return changed.take(pa.array(numbers))
+        is_stored = numbers < len(self.stored)
+        stored_numbers, changed_numbers = np.flatnonzero(is_stored), np.flatnonzero(~is_stored)
+        stored = self.stored.take(numbers[stored_numbers], names)
+        changed = changed.take(pa.array(numbers[changed_numbers] - len(self.stored)))
+        rows = pa.concat_batches([with_schema(stored, changed.schema), changed])
+        positions = np.empty_like(numbers)
+        positions[stored_numbers] = np.arange(len(stored_numbers))
+        positions[changed_numbers] = len(stored_numbers) + np.arange(len(changed_numbers))
+        return rows.take(pa.array(positions))
 
 
 @dataclass(frozen=True, slots=True)

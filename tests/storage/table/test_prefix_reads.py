@@ -86,6 +86,7 @@ def _compare(reader: StorageTable, table: Prefixed, rows: Rows, draw: random.Ran
         heads = [group[:limit] for group, limit in zip(expected, most, strict=True)]
         assert indices.tolist() == [i for i, group in enumerate(heads) for _ in group]
         assert rows_of(rows_read) == [row[-1:] for group in heads for row in group]
+        _compare_encoded(reader, asked, np.array(most, np.int64), indices, rows_read, draw)
     for group in range(table.least, width + 1):
         for count in range(group, width + 1):
             _compare_neighbours(reader, table, rows, draw, group, count)
@@ -93,6 +94,24 @@ def _compare(reader: StorageTable, table: Prefixed, rows: Rows, draw: random.Ran
     indices, rows_read = reader.get_rows(table.batch(keys, width))
     assert indices.tolist() == [i for i, key in enumerate(keys) if key in rows]
     assert rows_of(rows_read) == [rows[key] for key in keys if key in rows]
+
+
+def _compare_encoded(
+    reader: StorageTable,
+    prefixes: pa.RecordBatch,
+    most: Positions,
+    indices: Positions,
+    rows: pa.RecordBatch,
+    draw: random.Random,
+) -> None:
+    """Read what `first_per_prefix` has read, ``rows`` of it, before it is decoded."""
+    numbers, encoded = reader.first_encoded_per_prefix(prefixes, most)
+    chosen = np.array([n for n in range(len(indices)) if draw.random() < 0.5], np.int64)[::-1]
+    assert numbers.tolist() == indices.tolist()
+    assert len(encoded) == len(rows)
+    assert encoded.take(chosen, ["v"]).equals(rows.take(pa.array(chosen)))
+    keys = encoded.take(np.arange(len(rows)), reader.encoding.key_names)
+    assert encoded.keys.equals(reader.encoding.primary_keys(keys))
 
 
 def _compare_neighbours(
