@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,7 +18,7 @@ from relstate.storage.table.storagetable import StorageTable
 from support.stores import unsynced
 
 _LONG = "x" * 600
-_COLUMNS = {
+_COLUMNS: dict[str, tuple[str, list[str], list[tuple[Any, ...]]]] = {
     "one number": ("k BIGINT NOT NULL, v INT", ["k"], [(7 * k,) for k in range(-500, 500)]),
     "numbers": (
         "a SMALLINT NOT NULL, k INT NOT NULL, v INT",
