@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as s
 from pyspark.util import _load_from_socket
 
+from .rows_frame import known_count
 from .types import has_variant
 
 LOCAL_ROWS = 131_072
@@ -34,6 +35,8 @@ LOCAL_BYTES = 16 << 20
 _MESSAGES = "org.apache.spark.sql.execution.arrow.ArrowConverters$ArrowBatchWithSchemaIterator"
 # The relations that the driver holds, or makes of nothing.
 _LOCAL_LEAVES = frozenset({"LocalRelation", "OneRowRelation", "Range"})
+# What has no more rows than what it reads.
+_NOT_MORE = frozenset({"Project", "Filter", "Aggregate", "Sort", "Repartition", "SubqueryAlias"})
 
 
 def known_rows(frame: DataFrame, most: int | None = None) -> list[pa.RecordBatch] | None:
@@ -79,16 +82,22 @@ def _is_little(plan: Any, most: int) -> bool:
         return False
     leaves = plan.collectLeaves()
     return all(
-        leaves.apply(number).nodeName() in _LOCAL_LEAVES
-        and _has_at_most(leaves.apply(number), most)
-        for number in range(leaves.size())
+        (leaf.nodeName() in _LOCAL_LEAVES or known_count(leaf) is not None)
+        and _has_at_most(leaf, most)
+        for leaf in map(leaves.apply, range(leaves.size()))
     )
 
 
 def _has_at_most(plan: Any, rows: int) -> bool:
     """Return whether it is certain that a plan has no more than so many rows."""
     most = plan.maxRows()
-    return bool(most.isDefined() and most.get() <= rows)
+    while not most.isDefined() and plan.nodeName() in _NOT_MORE:
+        plan = plan.children().apply(0)
+        most = plan.maxRows()
+    if most.isDefined():
+        return bool(most.get() <= rows)
+    count = known_count(plan)
+    return count is not None and count <= rows
 
 
 def _received(frame: DataFrame, rows: Any) -> list[pa.RecordBatch]:

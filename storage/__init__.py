@@ -94,7 +94,7 @@ from .table.storagetable import StorageTable
 from .table.table import Table
 from .table.tablewriter import TableWriter, WriteTarget, check_ttl
 from .table.value import UPSERTS
-from .threaded_aggregate import add_up_in_threads
+from .threaded_aggregate import AddedUp, add_up_in_threads
 from .user_tables import replaced_tables
 from .view_failures import ViewFailure, keep_failure, read_failure
 
@@ -107,6 +107,7 @@ __all__ = [
     "OP_COLUMN",
     "RESERVED_PREFIX",
     "UPSERTS",
+    "AddedUp",
     "AggregateFunction",
     "AggregatePlan",
     "Cache",

@@ -13,14 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from threading import Event, Lock
 from typing import TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from .aggregate.adding import MANY_GROUPS, merged_partials
+from .aggregate.measure import Function
+from .aggregate.partial import PartialAggregate, measure_name
 from .aggregate_plan import AggregatePlan
 from .environment import Environment
+from .schema import types as t
 
 _T = TypeVar("_T")
 
@@ -29,9 +34,21 @@ _MOST_ROWS = 2 << 20
 _MOST_BYTES = 128 << 20
 
 
+@dataclass(frozen=True, slots=True)
+class AddedUp:
+    """The partial rows of a whole table.
+
+    ``is_final``: each group has exactly one row, by Spark's equality of values, and no value has
+    failed, so that nothing is left to add up.
+    """
+
+    partials: pa.Table
+    is_final: bool = False
+
+
 def add_up_in_threads(
     plan: AggregatePlan, threads: int, environment: Environment | None = None
-) -> pa.Table | None:
+) -> AddedUp | None:
     """Return the partial rows of all vnodes; None if they are too many to be held here.
 
     ``threads``: how many run at most, this one included. Errors as of `AggregatePlan.read`.
@@ -48,8 +65,27 @@ def add_up_in_threads(
         return None
     batches = [batch for group in partials for batch in group]
     table = pa.Table.from_batches(batches, plan.arrow_schema())
-    is_merged = len(units) == 1 or not table.num_rows
-    return table if is_merged else merged_partials(plan.aggregate, table)
+    if not table.num_rows:
+        return AddedUp(table, is_final=bool(plan.aggregate.group))
+    merged = merged_partials(plan.aggregate, table)
+    # Where a sum might not fit, they are as they were.
+    is_final = merged is not table and _has_equal_bytes(plan.aggregate)
+    return AddedUp(merged, is_final and not _has_failures(plan.aggregate, merged))
+
+
+def _has_equal_bytes(aggregate: PartialAggregate) -> bool:
+    """Return whether equal values of a group have equal bytes: not -0 and 0, or several NaN."""
+    return not any(isinstance(value.type, t.Float | t.Double) for value in aggregate.group)
+
+
+def _has_failures(aggregate: PartialAggregate, partials: pa.Table) -> bool:
+    """Return whether a value of some row has failed, which Spark has to raise."""
+    columns = (
+        partials.column(measure_name(index))
+        for index, measure in enumerate(aggregate.measures)
+        if measure.function is Function.FAILURE
+    )
+    return any(pc.any(pc.greater(column, 0)).as_py() for column in columns)
 
 
 class _Run:

@@ -8,12 +8,11 @@ Does not know: how partial rows are added up, or what Spark does with them.
 
 from __future__ import annotations
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from relstate.connector.parallelism import driver_threads
 from relstate.connector.types import passes_as_is
-from relstate.storage import AggregatePlan, add_up_in_threads, types
+from relstate.storage import AddedUp, AggregatePlan, add_up_in_threads, types
 
 THREAD_BYTES = 192 << 20
 """Stored bytes that a thread of the driver examines at most for a query."""
@@ -44,7 +43,7 @@ class DriverAggregates:
         size = plan.plan.stored_bytes if size is None else size
         return size <= self._bytes_left and plan.plan.is_on_this_machine()
 
-    def partials_of(self, plan: AggregatePlan) -> pa.Table | None:
+    def partials_of(self, plan: AggregatePlan) -> AddedUp | None:
         """Return the partial rows of all rows of a plan; None if tasks have to add them up.
 
         They have to where there is too much to read, or too many groups, or the files are not
@@ -52,7 +51,7 @@ class DriverAggregates:
         """
         partials = plan.known()
         if partials is not None:
-            return partials
+            return AddedUp(partials)
         size = plan.plan.examined_bytes()
         if not self._takes(plan, size):
             return None

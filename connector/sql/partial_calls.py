@@ -72,6 +72,28 @@ _RAISES = {
 _NO_MOMENTS = f"CAST(NULL AS STRUCT<{COUNT}: DOUBLE, {MEAN}: DOUBLE, {DEVIATIONS}: DOUBLE>)"
 
 
+@dataclass(frozen=True, slots=True)
+class CallText:
+    """What replaces a call in a query over partial rows.
+
+    ``merged``: an aggregate of the partial rows of a group; ``final``: the same of one partial row
+    that is all of its group, if no value failed, without an aggregate.
+    """
+
+    merged: str
+    final: str
+
+    @classmethod
+    def of(cls, template: str, *measures: CallText) -> CallText:
+        """Return an expression in which ``{0}`` and so on are measures, as ``{sum}({0})``."""
+        functions = {"sum": "sum", "min": "min", "max": "max"}
+        nothing = dict.fromkeys(functions, "")
+        return cls(
+            template.format(*(measure.merged for measure in measures), **functions),
+            template.format(*(measure.final for measure in measures), **nothing),
+        )
+
+
 _Measure: TypeAlias = tuple[AggregateFunction, Value | None, Predicate | None]
 
 
@@ -92,12 +114,12 @@ class PartialCalls:
         default_factory=list
     )
 
-    def add_group(self, value: Value) -> str:
+    def add_group(self, value: Value) -> CallText:
         """Group by a value too; return the expression that replaces it, for a column its name."""
         if value not in self.group:
             self.group.append(value)
         if isinstance(value, ColumnValue):
-            return value.name
+            return CallText(value.name, value.name)
         # Spark names an expression by its text, a column by itself, and distinguishes the two.
         name = f"coalesce({group_name(self.group.index(value))})"
         return self._guarded(name, value, None)
@@ -108,21 +130,21 @@ class PartialCalls:
         conditions = [None if where is None else where.condition for _, _, where in self._measures]
         return PartialAggregate.of(self.schema, self.group, measures, conditions)
 
-    def text_of(self, call: Tree, value: Value | None, where: Predicate | None) -> str | None:
+    def text_of(self, call: Tree, value: Value | None, where: Predicate | None) -> CallText | None:
         """Return the expression for a call over a value, None for ``*``; None if it is not known.
 
         ``where``: the rows that it is over; None for all.
         """
         if value is None:
             rows = self._measure(AggregateFunction.ROWS, None, where)
-            return f"coalesce(sum({rows}), 0L)"
+            return CallText.of("coalesce({sum}({0}), 0L)", rows)
         match call:
             case exp.Count() if value.may_fail:
                 # Where no operand can be NULL, Spark does not compute it.
                 return None
             case exp.Count():
                 count = self._measure(AggregateFunction.COUNT, value, where)
-                return f"coalesce(sum({count}), 0L)"
+                return CallText.of("coalesce({sum}({0}), 0L)", count)
             case exp.Sum():
                 return self._sum(value, where)
             case exp.Avg():
@@ -136,25 +158,26 @@ class PartialCalls:
             # Which values any_value computes is not known.
             return None
         extreme = _EXTREMES[name]
-        return f"{extreme}({self._measure(extreme, value, where)})"
+        return CallText.of(f"{{{extreme}}}({{0}})", self._measure(extreme, value, where))
 
     def _is_boolean(self, value: Value) -> bool:
         return isinstance(value.type, types.Boolean)
 
-    def _sum(self, value: Value, where: Predicate | None) -> str:
+    def _sum(self, value: Value, where: Predicate | None) -> CallText:
         match value.type:
             case types.Decimal(precision, scale):
                 total = self._decimal_sum(value, where)
-                return f"CAST({total} AS DECIMAL({precision + _SUM_DIGITS}, {scale}))"
-        return f"sum({self._measure(AggregateFunction.SUM, value, where)})"
+                result = f"DECIMAL({precision + _SUM_DIGITS}, {scale})"
+                return CallText.of(f"CAST({{0}} AS {result})", total)
+        return CallText.of("{sum}({0})", self._measure(AggregateFunction.SUM, value, where))
 
-    def _decimal_sum(self, value: Value, where: Predicate | None) -> str:
+    def _decimal_sum(self, value: Value, where: Predicate | None) -> CallText:
         # So few rows that neither the cast nor a sum in a task can overflow.
         if self.rows >= _MOST_ROWS:
             raise errors.UnsupportedTypeError("a sum of decimals over so many rows may overflow")
-        return f"sum({self._measure(AggregateFunction.SUM, value, where)})"
+        return CallText.of("{sum}({0})", self._measure(AggregateFunction.SUM, value, where))
 
-    def _average(self, value: Value, where: Predicate | None) -> str | None:
+    def _average(self, value: Value, where: Predicate | None) -> CallText | None:
         data_type = value.type
         if isinstance(data_type, types.Decimal):
             return self._decimal_average(value, data_type, where)
@@ -162,11 +185,11 @@ class PartialCalls:
         function = AggregateFunction.SUM if is_float else AggregateFunction.FLOAT_SUM
         total = self._measure(function, value, where)
         count = self._measure(AggregateFunction.COUNT, value, where)
-        return f"(sum({total}) / nullif(sum({count}), 0L))"
+        return CallText.of("({sum}({0}) / nullif({sum}({1}), 0L))", total, count)
 
     def _decimal_average(
         self, value: Value, data_type: types.Decimal, where: Predicate | None
-    ) -> str | None:
+    ) -> CallText | None:
         """Return the quotient in the steps in which Spark computes it.
 
         Spark rounds it twice, first to 38 digits. Here it is first rounded to fewer digits, but
@@ -177,15 +200,15 @@ class PartialCalls:
         if not self.divides_decimals or precision + 2 * digits > _DECIMAL_DIGITS - 6:
             return None
         total = self._decimal_sum(value, where)
-        total = f"CAST({total} AS DECIMAL({precision + digits}, {scale}))"
-        count = f"sum({self._measure(AggregateFunction.COUNT, value, where)})"
-        quotient = f"{total} / CAST(nullif({count}, 0L) AS DECIMAL(20, 0))"
+        count = self._measure(AggregateFunction.COUNT, value, where)
+        dividend = f"CAST({{0}} AS DECIMAL({precision + digits}, {scale}))"
+        divisor = "CAST(nullif({sum}({1}), 0L) AS DECIMAL(20, 0))"
         result = f"DECIMAL({precision + _AVERAGE_DIGITS}, {scale + _AVERAGE_DIGITS})"
-        return f"CAST({quotient} AS {result})"
+        return CallText.of(f"CAST({dividend} / {divisor} AS {result})", total, count)
 
     def _variance(
         self, value: Value, where: Predicate | None, missing: int, is_root: bool
-    ) -> str | None:
+    ) -> CallText | None:
         """Return the squared deviations of all values, divided by how many these are.
 
         NULL without values, and for the deviation of a sample of one.
@@ -193,29 +216,34 @@ class PartialCalls:
         if missing and not self.has_null_deviations:
             return None
         moments = self._measure(AggregateFunction.MOMENTS, value, where)
-        count = f"nullif(a.{COUNT} - 1D, 0D)" if missing else f"a.{COUNT}"
-        variance = f"a.{DEVIATIONS} / {count}"
-        result = f"sqrt({variance})" if is_root else variance
-        return (
-            f"aggregate(collect_list({moments}), {_NO_MOMENTS}, "
-            f"(a, b) -> if(a IS NULL, b, {_MERGE}), a -> {result})"
+
+        def result(of: str) -> str:
+            count = f"nullif({of}.{COUNT} - 1D, 0D)" if missing else f"{of}.{COUNT}"
+            variance = f"{of}.{DEVIATIONS} / {count}"
+            return f"sqrt({variance})" if is_root else variance
+
+        merged = (
+            f"aggregate(collect_list({moments.merged}), {_NO_MOMENTS}, "
+            f"(a, b) -> if(a IS NULL, b, {_MERGE}), a -> {result('a')})"
         )
+        return CallText(merged, f"({result(moments.final)})")
 
     def _measure(
         self, function: AggregateFunction, value: Value | None, where: Predicate | None
-    ) -> str:
+    ) -> CallText:
         """Return the expression for a measure in a call; it fails where the value fails."""
         name = self._name(function, value, where)
-        return name if value is None else self._guarded(name, value, where)
+        return CallText(name, name) if value is None else self._guarded(name, value, where)
 
-    def _guarded(self, name: str, value: Value, where: Predicate | None) -> str:
+    def _guarded(self, name: str, value: Value, where: Predicate | None) -> CallText:
         """Return what a field of partial rows is; where its value fails, so does that."""
         if not value.may_fail:
-            return name
+            return CallText(name, name)
         failure = self._name(AggregateFunction.FAILURE, value, where)
         # Spark computes only the branch of the failure that there is.
         branches = (f"WHEN {int(of)} THEN {text.format(failure)}" for of, text in _RAISES.items())
-        return f"if(CASE {failure} {' '.join(branches)} ELSE true END, {name}, NULL)"
+        merged = f"if(CASE {failure} {' '.join(branches)} ELSE true END, {name}, NULL)"
+        return CallText(merged, name)
 
     def _name(
         self, function: AggregateFunction, value: Value | None, where: Predicate | None

@@ -11,10 +11,10 @@ import pyarrow as pa
 from sqlglot import exp
 
 from relstate.connector.source.read import DRIVER_BYTES
-from relstate.connector.syntax.parsed_query import ChangeFeed, ParsedQuery, TableReference
+from relstate.connector.syntax.parsed_query import ChangeFeed, Edit, ParsedQuery, TableReference
 from relstate.connector.syntax.tree import Tree
 from relstate.connector.types import named_columns, passes_as_is
-from relstate.storage import AggregatePlan, Predicate, ReadPlan, TableSchema
+from relstate.storage import AddedUp, AggregatePlan, Predicate, ReadPlan, TableSchema
 
 from .pushed_aggregate import PushedAggregate
 from .pushed_limit import PushedLimit
@@ -45,7 +45,8 @@ class Relation:
     up by those of others; None if it is read by itself. ``aggregate``: what the tasks add up; None
     if they send the rows. ``limit``: how many rows they send at most; None if all. ``reduction``:
     what ``where`` has of the values of small relations, for people; ``rows``: what the driver read;
-    ``partials``: what the driver added up.
+    ``partials``: what the driver added up; ``is_regrouped``: whether Spark groups it again in any
+    case.
     """
 
     reference: TableReference
@@ -58,7 +59,8 @@ class Relation:
     limit: PushedLimit | None = None
     reduction: str | None = None
     rows: pa.Table | None = field(default=None, compare=False)
-    partials: pa.Table | None = field(default=None, compare=False)
+    partials: AddedUp | None = field(default=None, compare=False)
+    is_regrouped: bool = field(default=False, compare=False)
 
     @property
     def schema(self) -> TableSchema:
@@ -78,6 +80,21 @@ class Relation:
             return None
         plan = replace(self.plan, where=self.aggregate.where)
         return AggregatePlan.of(plan, self.aggregate.aggregate)
+
+    @property
+    def has_final_rows(self) -> bool:
+        """Whether Spark has nothing to group: the driver has a row of each group of the query."""
+        if self.aggregate is None or self.partials is None or self.is_regrouped:
+            return False
+        return self.partials.is_final and self.aggregate.final_edits is not None
+
+    @property
+    def aggregate_edits(self) -> tuple[Edit, ...]:
+        """How the text of the query changes for what is added up."""
+        if self.aggregate is None:
+            return ()
+        final_edits = self.aggregate.final_edits if self.has_final_rows else None
+        return self.aggregate.edits if final_edits is None else final_edits
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,9 @@ The SELECT may group by expressions, too: outside of calls, such an expression i
 field of the partial rows that has its value.
 
 Spark groups the partial rows again, by whatever the SELECT says: so ROLLUP, expressions and
-DISTINCT calls keep their meaning, whose values all belong to the groups of the partial rows.
+DISTINCT calls keep their meaning, whose values all belong to the groups of the partial rows. Where
+these groups are those of the SELECT, there is another text, for partial rows each of which is all
+of its group: it groups nothing.
 
 Does not know: whether Spark agrees, which is asked for the type of every column of the result.
 """
@@ -40,8 +42,10 @@ from relstate.storage import (
     syntax,
 )
 
+from .grouped_text import DEPTH, SET_OPERATORS, GroupedText
 from .partial_calls import (
     COUNT_IF,
+    CallText,
     PartialCalls,
     argument_of,
     counts_rows,
@@ -65,7 +69,7 @@ _CLAUSES = frozenset(
 )
 _ENDS_OF_WHERE = (
     TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET,
-    TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT,
+    *SET_OPERATORS,
 )  # fmt: skip
 _REFUSALS = (
     NotPushedError, errors.SchemaError, errors.SchemaMismatchError,
@@ -79,7 +83,6 @@ _NO_GROUPS = (
 )  # fmt: skip
 # How far a value may reach beyond its first or last column.
 _MOST_TOKENS = 24
-_DEPTH = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +90,32 @@ class PushedAggregate:
     """What tasks add up for one reference, and how the text of the query changes for it.
 
     ``where``: the rows that they add up, None for all. ``description``: what EXPLAIN shows.
+    ``final_edits``: how the text changes if each partial row is all of its group and no value has
+    failed; None if Spark has to group them all the same.
     """
 
     aggregate: PartialAggregate
     where: Predicate | None
     edits: tuple[Edit, ...]
+    final_edits: tuple[Edit, ...] | None
     description: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Replacement:
+    """What replaces a part of the text, by itself and where the rows are the groups."""
+
+    start: int
+    end: int
+    text: CallText
+
+    @property
+    def edit(self) -> Edit:
+        return Edit(self.start, self.end, self.text.merged)
+
+    @property
+    def final_edit(self) -> Edit:
+        return Edit(self.start, self.end, self.text.final)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +176,11 @@ class _Selection:
         """Return what is pushed. NotPushedError, SchemaError and others if nothing can be."""
         alias, zone = self._reference.alias, self._rules.time_zone
         where = whole_condition(self._select, alias, self._schema, zone)
-        edits: list[Edit] = []
-        calls = list(self._outer_calls(edits))
+        replacements: list[_Replacement] = []
+        calls = list(self._outer_calls(replacements))
         self._check_aliases()
-        edits += [edit for call in calls for edit in self._edits(call)]
-        if edits and shows_names(self._select):
+        replacements += [part for call in calls for part in self._replacements(call)]
+        if replacements and shows_names(self._select):
             self._check_names()
         is_grouped = bool(calls or self._select.args.get("group"))
         if not is_grouped and not self._select.args.get("distinct"):
@@ -167,9 +190,38 @@ class _Selection:
         if keys <= {value.name for value in aggregate.group if isinstance(value, ColumnValue)}:
             # Each row is a group.
             raise NotPushedError
-        if where is not None:
-            edits.append(self._where_edit())
-        return PushedAggregate(aggregate, where, tuple(edits), self._description(calls))
+        removed = () if where is None else (self._where_edit(),)
+        edits = (*(part.edit for part in replacements), *removed)
+        final_edits = (*(part.final_edit for part in replacements), *removed)
+        return PushedAggregate(
+            aggregate, where, edits, self._ungrouped(calls, final_edits), self._description(calls)
+        )
+
+    def _ungrouped(self, calls: Sequence[Tree], edits: Sequence[Edit]) -> tuple[Edit, ...] | None:
+        """Return the changes of the text where rows are groups; None if they are not its own."""
+        text = GroupedText(self._query, self._reference, self._select, self._is_field)
+        items = text.group_items()
+        has_distinct = any(distinct_arguments(call) is not None for call in calls)
+        if items is None or has_distinct or (calls and not self._select.args.get("group")):
+            return None
+        grouped = set(map(self._group_value, map(self._resolved, items)))
+        is_known = None not in grouped or items is self._select.expressions
+        if not self._calls.group or not is_known or not grouped.issuperset(self._calls.group):
+            return None
+        return text.ungrouped(edits)
+
+    def _group_value(self, node: Tree) -> Value | None:
+        """Return the value of an item by which the SELECT groups; None if it is not known."""
+        if not isinstance(node, exp.Column):
+            return self._computed(node)
+        name = self._column_name(node)
+        return None if name is None else ColumnValue.named(name, self._schema)
+
+    def _is_field(self, node: Tree) -> bool:
+        """Return whether a node is a column of the table, a call, or a value that is grouped by."""
+        if isinstance(node, exp.Column):
+            return self._column_name(node) is not None
+        return is_call(node) or self._is_grouped(node)
 
     def _description(self, calls: Sequence[Tree]) -> str:
         texts = list(dict.fromkeys(text_of(call) for call in calls)) or ["DISTINCT"]
@@ -199,7 +251,7 @@ class _Selection:
             raise NotPushedError
         stop, depth = start + 1, 0
         while stop < len(tokens):
-            depth += _DEPTH.get(tokens[stop].token_type, 0)
+            depth += DEPTH.get(tokens[stop].token_type, 0)
             if depth < 0 or (depth == 0 and tokens[stop].token_type in _ENDS_OF_WHERE):
                 break
             stop += 1
@@ -217,13 +269,13 @@ class _Selection:
             return False
         return self._computed(node) in self._grouped
 
-    def _group_edit(self, node: Tree) -> Edit:
+    def _group_replacement(self, node: Tree) -> _Replacement:
         value = self._computed(node)
         assert value is not None
         for column in node.find_all(exp.Column):
             self._check_alias(column)
         self._texts.append((text_of(node), value))
-        return Edit(*self._place(node), self._calls.add_group(value))
+        return _Replacement(*self._place(node), self._calls.add_group(value))
 
     def _grouped_values(self) -> frozenset[Value]:
         """Return the values that the SELECT groups by, other than columns."""
@@ -280,8 +332,8 @@ class _Selection:
 
     # Calls, and what is outside of them
 
-    def _outer_calls(self, edits: list[Edit]) -> Iterator[Tree]:
-        """Yield the calls; add what is outside of them to the groups, and its changes."""
+    def _outer_calls(self, replacements: list[_Replacement]) -> Iterator[Tree]:
+        """Yield the calls; add what is outside of them to the groups, and what replaces it."""
         select = self._select
         pending: list[Tree | None] = [
             *select.expressions,
@@ -295,7 +347,7 @@ class _Selection:
                 yield node
                 continue
             if not isinstance(node, exp.Column) and self._is_grouped(node):
-                edits.append(self._group_edit(node))
+                replacements.append(self._group_replacement(node))
                 continue
             if not is_plain(node):
                 raise NotPushedError
@@ -336,11 +388,11 @@ class _Selection:
         check_qualifier(node, self._reference.alias)
         return self._columns.get(node.name.lower())
 
-    def _edits(self, node: Tree) -> Sequence[Edit]:
-        """Return the changes of a call; of one with DISTINCT, those of its arguments."""
+    def _replacements(self, node: Tree) -> Sequence[_Replacement]:
+        """Return what replaces a call; of one with DISTINCT, its arguments."""
         distinct = distinct_arguments(node)
         if distinct is not None:
-            return [edit for argument in distinct for edit in self._distinct_edits(argument)]
+            return [part for argument in distinct for part in self._distinct_parts(argument)]
         call, where = node, None
         if isinstance(node, exp.Filter):
             call, where = node.this, self._bound(node.expression.this)
@@ -354,11 +406,11 @@ class _Selection:
             text = self._calls.text_of(call, counted, where)
         if text is None:
             raise NotPushedError
-        return [Edit(*self._span(node, call), text)]
+        return [_Replacement(*self._span(node, call), text)]
 
-    def _distinct_edits(self, argument: Tree) -> Sequence[Edit]:
+    def _distinct_parts(self, argument: Tree) -> Sequence[_Replacement]:
         if self._computed(argument) is not None:
-            return [self._group_edit(argument)]
+            return [self._group_replacement(argument)]
         name = self._column_name(argument) if isinstance(argument, exp.Column) else None
         if name is None:
             raise NotPushedError
@@ -377,7 +429,7 @@ class _Selection:
         tokens = [token for token in self._query.tokens if token.start >= start]
         ends_left, depth = 1 + (node is not call), 0
         for token in tokens:
-            depth += _DEPTH.get(token.token_type, 0)
+            depth += DEPTH.get(token.token_type, 0)
             if token.token_type is TokenType.R_PAREN and depth == 0:
                 ends_left -= 1
                 stop = token.end + 1

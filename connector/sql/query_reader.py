@@ -29,6 +29,8 @@ from relstate.connector.options import (
     ROW_LIMIT,
     feed_options,
 )
+from relstate.connector.parallelism import driver_threads
+from relstate.connector.rows_frame import frame_of_rows
 from relstate.connector.source.read import read_small_feed
 from relstate.connector.storage_options import storage_options
 from relstate.connector.syntax.parsed_query import AsOf, ChangeFeed, ParsedQuery, TableReference
@@ -147,16 +149,23 @@ class QueryReader:
             rows = self._spark_frame(plain, source_frames or {})
             if plain is planned:
                 return planned, rows
-            planned = self._added_up(planned)
-            try:
-                added_up = self._spark_frame(planned, source_frames or {})
-                has_as_many = len(added_up.columns) == len(rows.columns)
-                if has_as_many and added_up.columns != rows.columns:
-                    added_up = added_up.toDF(*rows.columns)
-                agrees = added_up.schema == rows.schema
-            except PySparkException:
-                agrees = False
-        return (planned, added_up) if agrees else (plain, rows)
+            for added_up in _ways_to_group(self._added_up(planned)):
+                frame = self._frame_like(rows, added_up, source_frames or {})
+                if frame is not None:
+                    return added_up, frame
+        return plain, rows
+
+    def _frame_like(
+        self, rows: DataFrame, planned: PlannedQuery, source_frames: Mapping[str, DataFrame]
+    ) -> DataFrame | None:
+        """Return the rows of a planned query if it has the columns of other rows, by their names."""
+        try:
+            frame = self._spark_frame(planned, source_frames)
+            if len(frame.columns) == len(rows.columns) and frame.columns != rows.columns:
+                frame = frame.toDF(*rows.columns)
+            return frame if frame.schema == rows.schema else None
+        except PySparkException:
+            return None
 
     def _added_up(self, planned: PlannedQuery) -> PlannedQuery:
         """Return a query with the partial rows that the driver adds up, here and now."""
@@ -188,7 +197,7 @@ class QueryReader:
             f"relation_{number}": frame for number, (_, frame) in enumerate(rows)
         }
         references = [reference for reference, _ in rows]
-        edits = [edit for r in planned.relations if r.aggregate for edit in r.aggregate.edits]
+        edits = [edit for relation in planned.relations for edit in relation.aggregate_edits]
         edits += [call.edit for call in planned.calls]
         text = planned.query.replaced(references, list(frames), edits)
         try:
@@ -216,7 +225,8 @@ class QueryReader:
         schema = struct_of(pushed.aggregate.fields)
         if relation.partials is not None:
             # Of one partition Spark's aggregate needs no shuffle, which costs more than it saves.
-            return self._spark.createDataFrame(relation.partials, schema).coalesce(1)
+            partitions = driver_threads(self._spark) if relation.has_final_rows else 1
+            return frame_of_rows(self._spark, relation.partials.partials, schema, partitions)
         reader = self._reader(relation.plan, schema)
         reader = reader.option(PARTIAL_AGGREGATE, pushed.aggregate.json)
         return self._load(reader, pushed.where)
@@ -416,6 +426,14 @@ class QueryReader:
         if len(where.json) > _MOST_CONDITION:
             return (), None
         return tuple(tree for tree, _ in accepted), where
+
+
+def _ways_to_group(planned: PlannedQuery) -> Iterable[PlannedQuery]:
+    """Yield a query as it is, and then one of which Spark groups all rows, if it does not so."""
+    yield planned
+    if any(relation.has_final_rows for relation in planned.relations):
+        relations = tuple(replace(relation, is_regrouped=True) for relation in planned.relations)
+        yield replace(planned, relations=relations)
 
 
 def _without_aggregates(planned: PlannedQuery) -> PlannedQuery:

@@ -40,9 +40,15 @@ def sums(plan: ReadPlan, group: list[str]) -> AggregatePlan:
     return AggregatePlan.of(plan, PartialAggregate.of(plan.definition.schema, group, measures))
 
 
-def totals(partials: pa.Table | None) -> dict[int, tuple[int, int]]:
+def partials_of(plan: AggregatePlan, threads: int) -> pa.Table:
+    """Return the partial rows that threads add up, which must not be too many."""
+    added_up = add_up_in_threads(plan, threads)
+    assert added_up is not None
+    return added_up.partials
+
+
+def totals(partials: pa.Table) -> dict[int, tuple[int, int]]:
     """Return the count and the sum of each group, of partial rows by one column."""
-    assert partials is not None
     result: dict[int, tuple[int, int]] = {}
     for group, count, total in zip(*(c.to_pylist() for c in partials.columns), strict=True):
         before = result.get(group, (0, 0))
@@ -58,18 +64,17 @@ def test_threads_add_up_what_tasks_do(plan: ReadPlan, threads: int) -> None:
         batches = list(added_up.read((range(read.vnode_count),)))
         expected = totals(pa.Table.from_batches(batches, added_up.arrow_schema()))
 
-        partials = add_up_in_threads(added_up, threads)
-        assert partials is not None
+        partials = partials_of(added_up, threads)
         assert partials.num_rows == len(expected)
         assert totals(partials) == expected
     later = replace(plan, time=plan.time + 2 * HOUR * SECOND)
-    assert totals(add_up_in_threads(sums(later, ["g"]), threads)) == {}
+    assert totals(partials_of(sums(later, ["g"]), threads)) == {}
 
 
 def test_too_many_groups_are_not_held(plan: ReadPlan, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither too many rows, nor too many bytes of them."""
     added_up = sums(plan, ["k"])
-    assert len(totals(add_up_in_threads(added_up, 2))) == ROWS
+    assert len(totals(partials_of(added_up, 2))) == ROWS
     monkeypatch.setattr(threaded_aggregate, "_MOST_ROWS", ROWS - 1)
     assert add_up_in_threads(added_up, 2) is None
     monkeypatch.setattr(threaded_aggregate, "_MOST_ROWS", ROWS)
