@@ -59,9 +59,10 @@ def frame_of_rows(
 
 def known_count(plan: Any) -> int | None:
     """Return how many rows a plan of the JVM's has if it is made here; else None."""
-    name = plan.rdd().name() if plan.nodeName() == "LogicalRDD" else None
-    is_made_here = name is not None and name.startswith(_NAME)
-    return int(name.removeprefix(_NAME)) if is_made_here else None
+    name: str | None = plan.rdd().name() if plan.nodeName() == "LogicalRDD" else None
+    if name is None or not name.startswith(_NAME):
+        return None
+    return int(name.removeprefix(_NAME))
 
 
 def _relation(spark: SparkSession, rows: pa.Table, schema: s.StructType, pieces: int) -> Any:

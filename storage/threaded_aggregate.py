@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 from threading import Event, Lock
 from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .aggregate.adding import MANY_GROUPS, merged_partials
+from .aggregate.adding import MANY_GROUPS, merged_partials, partial_rows, partials_of_all
 from .aggregate.measure import Function
 from .aggregate.partial import PartialAggregate, measure_name
 from .aggregate_plan import AggregatePlan
@@ -32,6 +33,9 @@ _T = TypeVar("_T")
 # Partial rows of all threads, and their bytes: a million groups in each of two threads.
 _MOST_ROWS = 2 << 20
 _MOST_BYTES = 128 << 20
+# With more groups, each thread would have most of them, and adding up what these found would take
+# as long as adding up the rows.
+_MOST_GROUPS_OF_THREADS = 32_768
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,23 +58,28 @@ def add_up_in_threads(
     ``threads``: how many run at most, this one included. Errors as of `AggregatePlan.read`.
     """
     units = plan.partitions(threads)
-    run = _Run(plan, environment)
+    has_many_groups = plan.estimated_groups() > _MOST_GROUPS_OF_THREADS
+    run = _Run(plan, environment, len(units) if has_many_groups else None)
     with ThreadPoolExecutor(max(len(units) - 1, 1), "relstate-aggregate") as pool:
         others = [pool.submit(run.partials, unit) for unit in units[1:]]
         try:
-            partials = [run.partials(units[0]), *(other.result() for other in others)]
+            run.partials(units[0])
+            for other in others:
+                other.result()
         finally:
             run.stop()
+    is_merged = run.add_up_rows()
     if run.is_full:
         return None
-    batches = [batch for group in partials for batch in group]
-    table = pa.Table.from_batches(batches, plan.arrow_schema())
-    if not table.num_rows:
-        return AddedUp(table, is_final=bool(plan.aggregate.group))
-    merged = merged_partials(plan.aggregate, table)
-    # Where a sum might not fit, they are as they were.
-    is_final = merged is not table and _has_equal_bytes(plan.aggregate)
-    return AddedUp(merged, is_final and not _has_failures(plan.aggregate, merged))
+    partials = pa.Table.from_batches(run.batches, plan.arrow_schema())
+    if not partials.num_rows:
+        return AddedUp(partials, is_final=bool(plan.aggregate.group))
+    if not is_merged:
+        unmerged, partials = partials, merged_partials(plan.aggregate, partials)
+        # Where a sum might not fit, they are as they were.
+        is_merged = partials is not unmerged
+    is_final = is_merged and _has_equal_bytes(plan.aggregate)
+    return AddedUp(partials, is_final and not _has_failures(plan.aggregate, partials))
 
 
 def _has_equal_bytes(aggregate: PartialAggregate) -> bool:
@@ -91,41 +100,82 @@ def _has_failures(aggregate: PartialAggregate, partials: pa.Table) -> bool:
 class _Run:
     """One aggregate, while its threads run."""
 
-    def __init__(self, plan: AggregatePlan, environment: Environment | None) -> None:
+    def __init__(
+        self,
+        plan: AggregatePlan,
+        environment: Environment | None,
+        gathering_threads: int | None,
+    ) -> None:
+        """``gathering_threads``: how many gather rows to be added up together; None: none does."""
         self._plan, self._environment = plan, environment
+        self._gathering_threads = gathering_threads
         self._stopped = Event()
         self._lock = Lock()
-        self._rows = self._bytes = 0
+        self._rows: list[pa.RecordBatch] = []
+        self.batches: list[pa.RecordBatch] = []
+        """The partial rows."""
+        self._row_count = self._byte_count = 0
 
     @property
     def is_full(self) -> bool:
-        """Whether the threads have more partial rows than are held."""
-        return self._rows > _MOST_ROWS or self._bytes > _MOST_BYTES
+        """Whether there are more partial rows than are held."""
+        return self._row_count > _MOST_ROWS or self._byte_count > _MOST_BYTES
 
     def stop(self) -> None:
         """Let all threads end after the batch that they have at hand."""
         self._stopped.set()
 
-    def partials(self, vnodes: tuple[range, ...]) -> list[pa.RecordBatch]:
-        """Return the partial rows of some vnodes, or some of them if the run was stopped."""
-        partials: list[pa.RecordBatch] = []
+    def partials(self, vnodes: tuple[range, ...]) -> None:
+        """Add up the rows of some vnodes, or some of them if the run was stopped."""
         try:
-            for batch in self._plan.read(
-                vnodes, self._environment, self._until_stopped, MANY_GROUPS
-            ):
-                partials.append(batch)
-                self._count(batch)
+            if self._gathering_threads is None:
+                self._keep(
+                    self._plan.read(vnodes, self._environment, self._until_stopped, MANY_GROUPS)
+                )
+            else:
+                rows = self._until_stopped(self._plan.plan.read(vnodes, self._environment))
+                self._gather(rows, self._gathering_threads)
         except BaseException:
             self.stop()
             raise
-        return partials
 
-    def _count(self, batch: pa.RecordBatch) -> None:
+    def _gather(self, batches: Iterator[pa.RecordBatch], threads: int) -> None:
+        """Keep the rows of one thread of some, or add them up if they are too many to be kept."""
+        most_rows, most_bytes = (most // threads for most in MANY_GROUPS.at_once)
+        gathered: list[pa.RecordBatch] = []
+        row_count = byte_count = 0
+        for batch in batches:
+            gathered.append(batch)
+            row_count += batch.num_rows
+            byte_count += batch.nbytes
+            if row_count > most_rows or byte_count > most_bytes:
+                rows = chain(gathered, batches)
+                self._keep(partial_rows(self._plan.aggregate, rows, MANY_GROUPS))
+                return
         with self._lock:
-            self._rows += batch.num_rows
-            self._bytes += batch.nbytes
-            if self.is_full:
-                self.stop()
+            self._rows += gathered
+
+    def add_up_rows(self) -> bool:
+        """Add up the rows that threads have gathered, at once; return whether that is all of them.
+
+        Then each group has one partial row.
+        """
+        if not self._rows or self.is_full:
+            return False
+        is_all = not self.batches
+        partials, is_merged = partials_of_all(self._plan.aggregate, self._rows)
+        self._keep(partials)
+        return is_all and is_merged
+
+    def _keep(self, batches: Iterable[pa.RecordBatch]) -> None:
+        for batch in batches:
+            with self._lock:
+                self.batches.append(batch)
+                self._row_count += batch.num_rows
+                self._byte_count += batch.nbytes
+                if self.is_full:
+                    self.stop()
+                    return
 
     def _until_stopped(self, batches: Iterable[_T]) -> Iterator[_T]:
         for batch in batches:

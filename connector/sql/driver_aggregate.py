@@ -16,9 +16,9 @@ from relstate.storage import AddedUp, AggregatePlan, add_up_in_threads, types
 
 THREAD_BYTES = 192 << 20
 """Stored bytes that a thread of the driver examines at most for a query."""
-# Groups that tasks add up, and that the driver does, where there are so many rows of each.
+# Groups that tasks add up, and that the driver does.
 _MOST_GROUPS_OF_TASKS = 131_072
-_MOST_GROUPS, _LEAST_ROWS_PER_GROUP = 1 << 19, 2
+_MOST_GROUPS = 3 << 19
 
 
 class DriverAggregates:
@@ -33,8 +33,8 @@ class DriverAggregates:
         groups = plan.estimated_groups()
         if groups <= _MOST_GROUPS_OF_TASKS:
             return True
-        is_much_less = groups * _LEAST_ROWS_PER_GROUP <= plan.plan.stored_rows
-        return groups <= _MOST_GROUPS and is_much_less and self._takes(plan)
+        groups = min(groups, plan.plan.stored_rows)
+        return groups <= _MOST_GROUPS and self._takes(plan)
 
     def _takes(self, plan: AggregatePlan, size: int | None = None) -> bool:
         """Return whether the driver may read what a plan examines, by default all of its table."""

@@ -87,7 +87,8 @@ class CallText:
     def of(cls, template: str, *measures: CallText) -> CallText:
         """Return an expression in which ``{0}`` and so on are measures, as ``{sum}({0})``."""
         functions = {"sum": "sum", "min": "min", "max": "max"}
-        nothing = dict.fromkeys(functions, "")
+        # Spark names a call by its text and marks the name, a column it does not.
+        nothing = dict.fromkeys(functions, "coalesce")
         return cls(
             template.format(*(measure.merged for measure in measures), **functions),
             template.format(*(measure.final for measure in measures), **nothing),

@@ -158,7 +158,7 @@ class QueryReader:
     def _frame_like(
         self, rows: DataFrame, planned: PlannedQuery, source_frames: Mapping[str, DataFrame]
     ) -> DataFrame | None:
-        """Return the rows of a planned query if it has the columns of other rows, by their names."""
+        """Return the rows of a query, named as others; None if it has not their columns."""
         try:
             frame = self._spark_frame(planned, source_frames)
             if len(frame.columns) == len(rows.columns) and frame.columns != rows.columns:

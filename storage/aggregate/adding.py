@@ -86,6 +86,16 @@ def partial_rows(
     yield from adder.rest()
 
 
+def partials_of_all(
+    aggregate: PartialAggregate, batches: Sequence[pa.RecordBatch]
+) -> tuple[list[pa.RecordBatch], bool]:
+    """Return the partial rows of batches, added up at once, and whether each group has only one."""
+    adder = _Adder(aggregate, MANY_GROUPS)
+    partials = list(adder.add(pa.Table.from_batches(batches).select(aggregate.columns)))
+    is_merged = not partials
+    return [*partials, *adder.rest()], is_merged
+
+
 def merged_partials(aggregate: PartialAggregate, partials: pa.Table) -> pa.Table:
     """Return partial rows with those of one group added up; as they are if a sum might not fit."""
     return _Adder(aggregate, GroupingLimits.of_task()).merged(partials)

@@ -15,9 +15,13 @@ from relstate.storage import (
     PartialAggregate,
     ReadPlan,
     Store,
+    Value,
     add_up_in_threads,
+    bind_value,
     threaded_aggregate,
 )
+from relstate.storage.aggregate.adding import MANY_GROUPS
+from relstate.storage.syntax import parse_condition
 from support.stores import upsert
 
 SECOND = 1_000_000
@@ -69,6 +73,57 @@ def test_threads_add_up_what_tasks_do(plan: ReadPlan, threads: int) -> None:
         assert totals(partials) == expected
     later = replace(plan, time=plan.time + 2 * HOUR * SECOND)
     assert totals(partials_of(sums(later, ["g"]), threads)) == {}
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("most_gathered", [None, 500])
+def test_many_groups_are_added_up_once(
+    plan: ReadPlan, monkeypatch: pytest.MonkeyPatch, threads: int, most_gathered: int | None
+) -> None:
+    """Of rows that the threads have gathered, or of partial rows of those that have too many."""
+    monkeypatch.setattr(threaded_aggregate, "_MOST_GROUPS_OF_THREADS", 0)
+    if most_gathered is not None:
+        limits = replace(MANY_GROUPS, at_once=(most_gathered, 1 << 20))
+        monkeypatch.setattr(threaded_aggregate, "MANY_GROUPS", limits)
+    for group in ("g", "k"):
+        batches = list(sums(plan, [group]).read((range(plan.vnode_count),)))
+        added_up = add_up_in_threads(sums(plan, [group]), threads)
+
+        assert added_up is not None
+        assert added_up.is_final
+        schema = sums(plan, [group]).arrow_schema()
+        assert totals(added_up.partials) == totals(pa.Table.from_batches(batches, schema))
+        assert added_up.partials.num_rows == len(totals(added_up.partials))
+
+
+@pytest.mark.parametrize("most_groups_of_threads", [0, 1 << 20])
+def test_groups_are_final_where_nothing_is_left_to_add_up(
+    store: Store, monkeypatch: pytest.MonkeyPatch, most_groups_of_threads: int
+) -> None:
+    """Not those of floats, of which equal ones may differ in bytes, nor sums that may overflow."""
+    monkeypatch.setattr(threaded_aggregate, "_MOST_GROUPS_OF_THREADS", most_groups_of_threads)
+    store.create_table("f", "k INT, g INT, d DOUBLE, l BIGINT", primary_key=["k"])
+    rows = [(1, 1, 0.0, 2**62), (2, 1, -0.0, 2**62), (3, 2, 1.0, 0), (4, None, None, 5)]
+    upsert(store, "f", rows)
+    plan = store.read_plan("f")
+    schema = plan.definition.schema
+    quotient = bind_value(parse_condition("10 div (g - 2)"), schema, "UTC")
+
+    def is_final(
+        group: str, function: AggregateFunction, value: str | Value, where: str = "k > 0"
+    ) -> bool:
+        aggregate = PartialAggregate.of(schema, [group], [(function, value)])
+        added_up = add_up_in_threads(AggregatePlan.of(plan.filtered(where), aggregate), 2)
+        assert added_up is not None
+        return added_up.is_final
+
+    assert is_final("g", AggregateFunction.MAX, "d")
+    assert is_final("g", AggregateFunction.MAX, "d", "k > 9")
+    assert not is_final("d", AggregateFunction.MAX, "g")
+    assert not is_final("g", AggregateFunction.SUM, "l")
+    assert is_final("g", AggregateFunction.SUM, "l", "k > 2")
+    assert not is_final("g", AggregateFunction.FAILURE, quotient)
+    assert is_final("g", AggregateFunction.FAILURE, quotient, "k < 3")
 
 
 def test_too_many_groups_are_not_held(plan: ReadPlan, monkeypatch: pytest.MonkeyPatch) -> None:

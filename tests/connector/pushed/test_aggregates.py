@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import AnalysisException, ArithmeticException
 
+from relstate.connector import rows_frame
 from relstate.connector.sql import driver_aggregate
 from relstate.connector.sql.query_reader import QueryReader
 from relstate.storage import ReadPlan, Store, threaded_aggregate
@@ -119,21 +120,71 @@ def test_a_query_has_what_spark_gives_it(
 ) -> None:
     """Random aggregates over tables of every kind: rows, names, types and nullability.
 
-    Every other one is added up by the driver.
+    Every other one is added up by the driver, half of these handed over in Arrow.
     """
-    pushed = 0
+    pushed = final = 0
     with interpreted(spark):
         for seed in seeds(60):
             query = Queries(seed).query()
             monkeypatch.setattr(driver_aggregate, "THREAD_BYTES", -1 if seed % 2 else 1 << 40)
+            monkeypatch.setattr(rows_frame, "MOST_ROWS_OF_SPARK", -1 if seed % 4 else 8192)
             reader = QueryReader(spark, filled.store)
             planned, frame = reader.settled_frame(reader.plan(query))
             pushed += any(relation.aggregate for relation in planned.relations)
+            final += any(relation.has_final_rows for relation in planned.relations)
             expected = spark.sql(query)
 
             assert frame.dtypes == expected.dtypes, query
             assert answer(frame) == answer(expected), query
     assert pushed > len(seeds(60)) * 0.6
+    assert final > len(seeds(60)) * 0.1
+
+
+FINAL = [
+    *(
+        f"SELECT {group}, count(*), count({{0}}), sum({{0}}), avg({{0}}), min({{0}}), max({{0}}), "
+        f"sum({{0}}) FILTER (WHERE r < 3), std({{0}}), var_pop({{0}}) FROM plain GROUP BY {group}"
+        for group in ("g", "t", "n, g", "r % 4", "10 div r")
+    ),
+    "SELECT t, {0}, min(x) AS m, max(x) AS o, sum(x) FROM plain WHERE r <> 0 GROUP BY 1, 2",
+    "SELECT max({0}) FROM plain WHERE t = 'a' GROUP BY g HAVING sum(r) > 4 AND g < 3 OR max(g) = 3",
+    "SELECT sum(s) + 1 AS s, count(*) FROM (SELECT r, sum({0}) AS s FROM plain GROUP BY r)",
+    "SELECT g, sum({0}) AS s FROM plain GROUP BY g ORDER BY count(*) DESC, s LIMIT 2",
+    "SELECT DISTINCT {0}, bo FROM plain",
+    (
+        "SELECT a.g, b.{0} FROM (SELECT g, max({0}) AS {0} FROM plain GROUP BY g) a JOIN "
+        "(SELECT {0}, count(*) AS c FROM plain GROUP BY {0}) b ON a.{0} = b.{0}"
+    ),
+]
+
+
+@pytest.mark.usefixtures("on_driver")
+@pytest.mark.parametrize("most_rows_of_spark", [-1, 8192])
+def test_groups_of_the_driver_are_not_grouped_again(
+    spark: SparkSession,
+    filled: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    most_rows_of_spark: int,
+) -> None:
+    """They have what Spark gives, with NULL, NaN, and without rows; or its error."""
+    monkeypatch.setattr(rows_frame, "MOST_ROWS_OF_SPARK", most_rows_of_spark)
+    final = 0
+    with interpreted(spark):
+        for number, query in enumerate(FINAL):
+            text = query.format(["l", "n", "w", "ti", "r"][number % 5])
+            reader = QueryReader(spark, filled.store)
+            planned, frame = reader.settled_frame(reader.plan(text))
+            final += any(relation.has_final_rows for relation in planned.relations)
+            try:
+                expected = spark.sql(text).collect()
+            except ArithmeticException:
+                with pytest.raises(ArithmeticException, match="DIVIDE_BY_ZERO"):
+                    frame.collect()
+                continue
+            assert frame.schema == spark.sql(text).schema, text
+            by_text = [sorted(rows, key=str) for rows in (frame.collect(), expected)]
+            assert_near(*by_text)
+    assert final == len(FINAL) - 1
 
 
 VARIANCES = (

@@ -15,7 +15,7 @@ from support.stores import upsert
 def test_many_groups_pay_where_the_driver_adds_them_up(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Tasks add up few of them; nobody those that are nearly as many as rows."""
+    """Tasks add up few of them; the driver more, also as many as rows, but not any number."""
     monkeypatch.setattr(driver_aggregate, "driver_threads", lambda _: 2)
     monkeypatch.setattr(driver_aggregate, "_MOST_GROUPS_OF_TASKS", 1000)
     store.create_table("t", "k INT, few INT, some INT, many INT", primary_key=["k"])
@@ -29,7 +29,9 @@ def test_many_groups_pay_where_the_driver_adds_them_up(
         )
         return DriverAggregates(spark).pays(AggregatePlan.of(plan, aggregate))
 
-    assert [pays(name) for name in ("few", "some", "many")] == [True, True, False]
+    assert [pays(name) for name in ("few", "some", "many", "k")] == [True] * 4
+    monkeypatch.setattr(driver_aggregate, "_MOST_GROUPS", 19_999)
+    assert [pays(name) for name in ("some", "k")] == [True, False]
     monkeypatch.setattr(driver_aggregate, "THREAD_BYTES", 0)
     assert [pays(name) for name in ("few", "some", "many")] == [True, False, False]
     monkeypatch.setattr(driver_aggregate, "THREAD_BYTES", 1 << 30)
