@@ -257,7 +257,7 @@ def test_a_file_with_rows_everywhere_is_read_once(
     columns = "g INT, n INT, v INT"
     store.create_table("t", columns, primary_key=["g", "n"], distribution_key=["g"])
     for step in (1, 100):
-        n = np.arange(0, 10_000, step, np.int32)
+        n = np.arange(0, 10_000, step, dtype=np.int32)
         values = np.full(len(n), step, np.int32)
         store.write("t", pa.table({"g": np.zeros_like(n), "n": n, "v": values}))
     sizes = _counted(monkeypatch)
