@@ -96,7 +96,7 @@ def test_many_groups_are_added_up_once(
         assert added_up.partials.num_rows == len(totals(added_up.partials))
 
 
-@pytest.mark.parametrize("most_groups_of_threads", [0, 1 << 20])
+@pytest.mark.parametrize("most_groups_of_threads", [-1, 1 << 20])
 def test_groups_are_final_where_nothing_is_left_to_add_up(
     store: Store, monkeypatch: pytest.MonkeyPatch, most_groups_of_threads: int
 ) -> None:
