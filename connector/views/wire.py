@@ -43,13 +43,14 @@ def change_batches(chunk: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.Reco
     for start in range(0, chunk.num_rows, _BATCH_ROWS):
         part = chunk.slice(start, _BATCH_ROWS)
         control = pa.nulls(len(part), pa.int32()), pa.nulls(len(part), pa.binary())
-        yield pa.RecordBatch.from_arrays([*part.columns, *control], schema=schema)
+        columns = map(_with_whole_parts, part.columns)
+        yield pa.RecordBatch.from_arrays([*columns, *control], schema=schema)
 
 
 def control_rows(targets: Sequence[int], message: bytes, schema: pa.Schema) -> pa.RecordBatch:
     """Return a control row with a message, empty for none, to each of some units."""
     rows = len(targets)
-    nulls = [pa.nulls(rows, field.type) for field in schema][:-2]
+    nulls = [_with_whole_parts(pa.nulls(rows, field.type)) for field in schema][:-2]
     control = [pa.array(targets, pa.int32()), pa.array([message] * rows, pa.binary())]
     return pa.RecordBatch.from_arrays([*nulls, *control], schema=schema)
 
@@ -103,3 +104,18 @@ def in_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     pairs = zip(batch.columns, schema, strict=True)
     columns = [c if c.type.equals(field.type) else c.cast(field.type) for c, field in pairs]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _with_whole_parts(column: pa.Array) -> pa.Array:
+    """Return a column of which no NULL struct has a NULL for a part that must not be one.
+
+    Arrow makes a NULL VARIANT so, as that of an outer join, and PySpark then fails to cast it.
+    """
+    if not pa.types.is_struct(column.type) or not column.null_count:
+        return column
+    parts = []
+    for number, field in enumerate(column.type):
+        part = _with_whole_parts(column.field(number))
+        is_whole = field.nullable or not pa.types.is_binary(field.type)
+        parts.append(part if is_whole else part.fill_null(b""))
+    return pa.StructArray.from_arrays(parts, fields=list(column.type), mask=column.is_null())
