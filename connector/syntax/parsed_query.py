@@ -366,8 +366,14 @@ class ParsedQuery:
         quoted_names = (
             token.text for token in self.tokens if token.token_type is TokenType.IDENTIFIER
         )
+        # Those of a common table are names for what its query names.
+        aliases = (
+            alias
+            for alias in self.tree.find_all(exp.TableAlias)
+            if not isinstance(alias.parent, exp.CTE)
+        )
         return (
-            any(alias.columns for alias in self.tree.find_all(exp.TableAlias))
+            any(alias.columns for alias in aliases)
             or not _IMPLICIT_WORDS.isdisjoint(word.upper() for word in words)
             or any(_PATTERN.search(name) for name in quoted_names)
             or self.has_pipes

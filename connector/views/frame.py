@@ -32,8 +32,10 @@ from .plan.join import Join, JoinKind
 from .plan.materialize import Materialize
 from .plan.node import Names, Node
 from .plan.recompute import KeyedRecompute
+from .plan.recursion import Recursion
 from .plan.shared import Shared
 from .plan.stateless import Filter, Output, Project, Scan, Union
+from .recursion import recursive_rows
 from .scans import source_frame
 from .task import ExecutorStep, FragmentTask, StatelessTask
 from .viewplan import distribution_of, is_broadcast, is_colocated, unit_count
@@ -171,7 +173,12 @@ class _FrameBuilder:
         if not is_colocated(node):
             flow = self._shuffled(self._run(flow), distribution_of(node))
         flow = self._run(flow.with_executor(self._job.step(first), row_fields(node)))
-        flow = self._evaluated(flow, node)
+        if isinstance(node, Recursion):
+            # Spark reads the rows at every level: a job of its own keeps them.
+            rows = recursive_rows(node, _frame(flow).localCheckpoint())
+            flow = replace(flow, rows=rows, fields=node.fields, result=node.fields)
+        else:
+            flow = self._evaluated(flow, node)
         return flow.with_executor(self._job.step(second), node.fields)
 
     # Joins

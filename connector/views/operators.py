@@ -35,6 +35,7 @@ from .plan.join import Join
 from .plan.materialize import Materialize
 from .plan.node import Json, Node, require, shown
 from .plan.recompute import GroupRecompute, WindowRecompute
+from .plan.recursion import Recursion
 from .plan.session import SessionRecompute
 from .plan.shared import Shared
 from .plan.stateless import Filter, Project, Scan, Union
@@ -55,6 +56,7 @@ EXECUTORS: Mapping[type[Node], tuple[ExecutorType, ...]] = {
     WindowRecompute: (KeyedRowsExecutor, DifferenceExecutor),
     OrderedWindow: (WindowExecutor,),
     SessionRecompute: (KeyedRowsExecutor, DifferenceExecutor),
+    Recursion: (KeyedRowsExecutor, DifferenceExecutor),
     Materialize: (MaterializeExecutor,),
 }
 """The stateful operators, and their executors in the order in which rows pass them."""

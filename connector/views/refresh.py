@@ -14,6 +14,7 @@ Does not know: how jobs run (runner), how views are created or first filled (bac
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Set
 from dataclasses import asdict, dataclass
 
@@ -40,6 +41,7 @@ from .runner import LASTING_ERRORS, VIEW_CHANGED, JobRunner
 from .scans import SourceRead
 
 _logger = logging.getLogger(__name__)
+_RECURSION_LIMIT = re.compile(r"RECURSION_\w+_EXCEEDED")
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,8 +293,14 @@ def view_failure(view: str, error: Exception) -> Exception:
     if isinstance(error, errors.RelstateError):
         return errors.ViewFailedError(f"view {view!r} could not be computed: {error}")
     _logger.debug("view %s could not be computed", view, exc_info=error)
+    reason = describe_error(error)
+    advice = (
+        "its recursion reached a limit of Spark: correct the rows that it follows, or create the "
+        "view again with a greater MAX RECURSION LEVEL, or LIMIT ALL"
+        if _RECURSION_LIMIT.search(reason)
+        else "if an expression of its SELECT fails for a row of its inputs, correct the row, or "
+        "create the view again with an expression that does not"
+    )
     return errors.ViewFailedError(
-        f"view {view!r} could not be computed; if an expression of its SELECT fails for a row of "
-        "its inputs, correct the row, or create the view again with an expression that does not. "
-        f"What was raised: {describe_error(error)}"
+        f"view {view!r} could not be computed; {advice}. What was raised: {reason}"
     )

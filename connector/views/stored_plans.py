@@ -17,17 +17,20 @@ from typing import Any
 
 from sqlglot.errors import SqlglotError
 
+from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.connector.syntax.tree import Tree, columns_of, parse_expression, text_of
 from relstate.storage import CatalogView, StoreState, TableDefinition, TableSchema, errors, types
 
 from .plan.node import Expression, Node, check_names, require, shown, walk
 from .plan.recompute import GroupRecompute, WindowRecompute
+from .plan.recursion import Recursion
 from .plan.stateless import Scan
 from .plan.temporal import CLOCK, TemporalFilter
 from .planner.analysis import Analysis, StoreTables, as_nullable
 from .planner.calls import is_group_call, is_window_call, takes_many_rows
 from .planner.expressions import check_expressions, check_resolved, check_time_independent
 from .planner.generators import is_generator
+from .planner.recursion import check_recursion
 from .sessions import STORED_SETTINGS, Sessions, keep_active_session
 from .viewplan import ViewPlan, damaged_plan_error, parse_stored_plan
 
@@ -148,6 +151,8 @@ def check_stored_expressions(root: Node, analysis: Analysis) -> None:
             if isinstance(node, TemporalFilter):
                 bounds = [bound.expression for bound in node.bounds]
                 _check_evaluated(node, (CLOCK,), bounds, analysis, builtin)
+            if isinstance(node, Recursion):
+                _check_recursion(node, analysis, builtin)
             _check_types(node.input_fields, node.aggregate_expressions, analysis)
         check_time_independent(root, analysis)
     except errors.UnsupportedStatementError as error:
@@ -171,6 +176,23 @@ def _check_evaluated(
         check_resolved(tree)
         _check_rows(expression.text, tree, node)
     _check_types(fields, expressions, analysis)
+
+
+def _check_recursion(node: Recursion, analysis: Analysis, builtin: frozenset[str]) -> None:
+    """ValueError unless Spark runs the query of a recursion as a view may have it."""
+    try:
+        tree = ParsedQuery.parse(node.query).tree
+    except RecursionError:
+        raise ValueError(f"{shown(node.query)} is not a query") from None
+    check_expressions(tree, builtin)
+    try:
+        check_recursion(tree, [own.name for own in node.inputs])
+    except errors.TableNotFoundError as error:
+        raise ValueError(str(error)) from None
+    columns = analysis.checked_columns_of_query(node.query, node.relations)
+    kinds = [column.type for column in columns]
+    is_same = kinds == [field.type for field in node.outputs]
+    require(is_same, f"{shown(node.query)} has columns of other types")
 
 
 def _check_rows(text: str, tree: Tree, node: Node) -> None:

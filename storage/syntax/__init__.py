@@ -14,7 +14,7 @@ tasks never do.
 """
 
 from .dialect import Dialect
-from .node import IS_NOT, LITERAL, SUFFIX, Tree
+from .node import IS_NOT, LITERAL, MAX_LEVEL, SUFFIX, Tree
 from .tree import (
     describe_read_error,
     excerpt,
@@ -29,6 +29,7 @@ from .tree import (
 __all__ = [
     "IS_NOT",
     "LITERAL",
+    "MAX_LEVEL",
     "SUFFIX",
     "Dialect",
     "Tree",

@@ -8,7 +8,7 @@ from typing import ClassVar
 from sqlglot import exp
 from sqlglot.generators.spark import SparkGenerator
 
-from .node import SUFFIX, Tree
+from .node import MAX_LEVEL, SUFFIX, Tree
 
 
 def _variant_path_sql(generator: SparkGenerator, tree: Tree) -> str:
@@ -33,6 +33,14 @@ class Generator(SparkGenerator):
         """Return the text of a cast; a number with a suffix is what Spark takes for a literal."""
         suffix = expression.meta.get(SUFFIX)
         return f"{expression.name}{suffix}" if suffix else super().cast_sql(expression, safe_prefix)
+
+    def cte_sql(self, expression: exp.CTE) -> str:
+        """Return the text of a common table, with its MAX RECURSION LEVEL."""
+        level = expression.meta.get(MAX_LEVEL)
+        if level is None:
+            return super().cte_sql(expression)
+        alias = self.sql(expression, "alias")
+        return f"{alias} MAX RECURSION LEVEL {level} AS {self.wrap(expression)}"
 
     def select_sql(self, expression: exp.Select) -> str:
         """Return the text of a SELECT; one that gives columns other values has them after |>."""

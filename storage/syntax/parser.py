@@ -13,7 +13,7 @@ from sqlglot import TokenType, exp
 from sqlglot.errors import ParseError
 from sqlglot.parsers.spark import SparkParser
 
-from .node import IS_NOT, LITERAL, SUFFIX, UNSIGNED, Tree
+from .node import IS_NOT, LITERAL, MAX_LEVEL, SUFFIX, UNSIGNED, Tree
 
 _FUNCTIONS = (
     "ARRAY", "AVG", "COUNT", "DENSE_RANK", "MAX", "MIN", "RANK", "ROW_NUMBER", "STDDEV",
@@ -87,6 +87,22 @@ class Parser(SparkParser):
         if self._index > 1 and self._tokens[self._index - 2].start == kind.start:
             cast.meta[SUFFIX] = kind.text.upper()
         return cast
+
+    def _parse_cte(self) -> Any:
+        """Parse a common table; keep the number after MAX RECURSION LEVEL."""
+        index = self._index
+        alias = self._parse_table_alias(self.ID_VAR_TOKENS)
+        if alias is None or not self._match_text_seq("MAX", "RECURSION", "LEVEL"):
+            self._retreat(index)
+            return super()._parse_cte()
+        level = self._parse_number()
+        if level is None:
+            self.raise_error("Expecting a number")
+            return None
+        self._match(TokenType.ALIAS)
+        common_table = exp.CTE(this=self._parse_wrapped(self._parse_statement), alias=alias)
+        common_table.meta[MAX_LEVEL] = level.name
+        return common_table
 
     def _parse_join(self, *args: Any, **kwargs: Any) -> exp.Join | None:
         """Parse a join; JOIN alone is an INNER JOIN: without a kind it would be a comma."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from relstate.connector.syntax.parsed_query import ParsedQuery
+from relstate.connector.syntax.tree import text_of
 from relstate.storage.errors import UnsupportedStatementError
 
 TABLES = {"orders", "revenue"}
@@ -116,6 +117,17 @@ def test_a_table_may_be_a_query(text: str, expected: str) -> None:
 def test_an_identifier_in_quotes_is_a_name(text: str, expected: str) -> None:
     """Of a column, a table or a function, if Spark reads the text as a name."""
     assert ParsedQuery.parse(text).text == expected
+
+
+@pytest.mark.parametrize("columns", ["", "(n)"])
+def test_the_most_levels_of_a_recursion_are_read_and_written(columns: str) -> None:
+    """Also in a copy of the tree; a word in place of the number is an error."""
+    body = "(SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 5)"
+    text = f"WITH RECURSIVE r{columns} MAX RECURSION LEVEL 7 AS {body} SELECT n FROM r"
+    assert text_of(ParsedQuery.parse(text).tree.copy()) == text
+    assert text_of(ParsedQuery.parse(text.replace("7 AS", "7")).tree) == text
+    with pytest.raises(UnsupportedStatementError, match="Expecting a number"):
+        ParsedQuery.parse(text.replace("7", ""))
 
 
 @pytest.mark.parametrize(

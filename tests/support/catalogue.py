@@ -288,6 +288,12 @@ OVER_VIEWS: dict[str, str] = {
 }
 
 # A plan is frozen with the ids of its tables: what comes after the views above changes none.
+RECURSIVE: dict[str, str] = {
+    "recursive": """WITH RECURSIVE r(k, s, x, level) AS (SELECT k, g, x, 0 FROM t WHERE n = 1
+        UNION ALL SELECT r.k, u.s, u.x, level + 1 FROM r JOIN u ON u.n = level AND level < 2)
+        SELECT s, x, level, k % 2 AS p FROM r""",
+}
+
 RECOMPUTED: dict[str, str] = {
     # Aggregates by keyed recompute
     "lists": """SELECT g, sort_array(collect_list(v)) AS a, sort_array(collect_set(n)) AS b,
@@ -351,6 +357,7 @@ RECOMPUTED: dict[str, str] = {
         mode(v, true) AS c, mode() WITHIN GROUP (ORDER BY g) AS e FROM t GROUP BY n""",
     "approximate": """SELECT g, approx_count_distinct(v) AS a, count(*) AS c,
         approx_count_distinct(n, 0.1) FILTER (WHERE v > 2) AS b FROM t GROUP BY g""",
+    **RECURSIVE,
 }
 
 TIMED: dict[str, str] = {

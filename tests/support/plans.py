@@ -15,12 +15,15 @@ from relstate.connector.views.plan.join import Join, JoinKind
 from relstate.connector.views.plan.materialize import Materialize
 from relstate.connector.views.plan.node import Node
 from relstate.connector.views.plan.recompute import GroupRecompute, WindowRecompute
+from relstate.connector.views.plan.recursion import Recursion
 from relstate.connector.views.plan.session import SessionRecompute
 from relstate.connector.views.plan.shared import Shared
 from relstate.connector.views.plan.stateless import Filter, Project, Scan, Union
 from relstate.connector.views.plan.topn import Ranking, TopN
 from relstate.connector.views.plan.window import OrderedWindow
 from relstate.connector.views.planner.analysis import Table
+from relstate.connector.views.planner.relations import query_over
+from relstate.connector.views.recursion import numbered, relation
 from relstate.storage import types
 from relstate.storage.schema.ddl import parse_columns
 
@@ -83,6 +86,12 @@ def evaluated(node: Node, tables: Mapping[str, DataFrame]) -> DataFrame:
             return inputs[0].selectExpr("*", *calls)
         case SessionRecompute():
             return with_sessions(node, node.group, inputs[0]).select(*map(quoted, node.names))
+        case Recursion():
+            relations = {
+                own.name: relation(own, inputs[0].where(f"{quoted(node.number)} = {position}"))
+                for position, own in enumerate(node.inputs)
+            }
+            return numbered(node, query_over(_session(tables), node.query, relations))
         case Union():
             return reduce(lambda left, right: left.unionByName(right), inputs)
         case Shared():

@@ -8,6 +8,7 @@
     OrderedWindow               stateful: window functions, from the first changed row on (window)
     GroupRecompute,
     WindowRecompute             stateful: Spark evaluates them again for changed groups (recompute)
+    Recursion                   stateful: Spark evaluates it again as a whole (recursion)
     TemporalFilter              stateful: rows come and go as time passes (temporal)
     Shared                      rows that several operators read, computed once (shared)
     Materialize                 the root: the view's own table (materialize)

@@ -8,7 +8,7 @@ Does not know: plans.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -24,6 +24,8 @@ from relstate.connector.syntax.tree import Tree, substituted, text_of
 from relstate.connector.types import fields_of, struct_of
 from relstate.storage import StoreState, errors, syntax, types
 
+from .relations import query_over
+
 _SHOW_BUILTIN_FUNCTIONS = "SHOW SYSTEM FUNCTIONS"
 _SHOW_USER_FUNCTIONS = "SHOW USER FUNCTIONS"
 _MAP_CALL = re.compile(r"map\w*\(", re.IGNORECASE)
@@ -33,6 +35,10 @@ _EXISTENCE_ID = re.compile(r"ExistenceJoin\(exists#\d+\)")
 _REFUSED_TYPE = "UNSUPPORTED_CORRELATED_REFERENCE_DATA_TYPE"
 _ALL_FIELDS = (1 << 31) - 1
 _READINGS = 10
+PRESENT_TIME_STRING = "a string that is read as the present moment"
+TIME_DEPENDENT_REASON = (
+    "what it gives depends on when it runs, and a view must follow from its rows"
+)
 
 
 class Analysis:
@@ -85,14 +91,14 @@ class Analysis:
         compared = self._query(at_one_time) if at_one_time is not query else original
         if not self._is_equivalent(compared, rewritten):
             _check_constant_maps(query.tree)
+            _check_present_time(compared, query)
             _optimize(compared)
             advice = "a SELECT without |>" if query.has_pipes else "it in a simpler way"
             raise errors.UnsupportedStatementError(
                 f"relstate does not read {excerpt(query.text)} as Spark does, but as "
                 f"{rewritten!r}; write {advice}"
             )
-        plan: Any = getattr(original, "_jdf", None)
-        if plan is not None and not plan.queryExecution().analyzed().deterministic():
+        if not _is_deterministic(original):
             raise errors.UnsupportedStatementError(
                 f"{excerpt(query.text)} is not deterministic: a view must follow from its rows"
             )
@@ -164,6 +170,41 @@ class Analysis:
             types.Field(field.name, as_nullable(field.type)) for field in fields_of(frame.schema)
         )
 
+    def columns_of_query(
+        self, query: str, relations: Mapping[str, tuple[types.Field, ...]]
+    ) -> tuple[types.Field, ...]:
+        """Return the columns of a query over relations, given by their names and fields."""
+        frame = self._query_over(query, relations)
+        return tuple(
+            types.Field(field.name, as_nullable(field.type)) for field in fields_of(frame.schema)
+        )
+
+    def checked_columns_of_query(
+        self, query: str, relations: Mapping[str, tuple[types.Field, ...]]
+    ) -> tuple[types.Field, ...]:
+        """Return the columns of a query over relations.
+
+        ValueError for one that is invalid or not deterministic to Spark, or that sqlglot reads in
+        another way.
+        """
+        written = text_of(ParsedQuery.parse(query).tree)
+        try:
+            columns = self.columns_of_query(query, relations)
+            frames = [self._query_over(text, relations) for text in (query, written)]
+        except Exception as error:
+            raise ValueError(describe_error(error)) from None
+        if not _is_deterministic(frames[0]):
+            raise ValueError(f"{excerpt(query)} is not deterministic")
+        if not (frames[0].sameSemantics(frames[1]) or _has_same_optimized_plan(*frames)):
+            raise ValueError(f"Spark reads {excerpt(query)} in another way than relstate does")
+        return columns
+
+    def _query_over(
+        self, query: str, relations: Mapping[str, tuple[types.Field, ...]]
+    ) -> DataFrame:
+        frames = {name: self._relation(fields) for name, fields in relations.items()}
+        return query_over(self._spark, query, frames)
+
     def microseconds(self, duration: str) -> int:
         """Return how long a text in quotes says, as ``'1 hour'``; a day has 24 hours."""
         start = "TIMESTAMP_NTZ'2000-01-01 00:00:00'"
@@ -193,8 +234,7 @@ class Analysis:
             frame = self._relation(tuple(fields)).selectExpr(*expressions)
         except Exception as error:
             raise ValueError(describe_error(error)) from None
-        plan: Any = getattr(frame, "_jdf", None)
-        if plan is not None and not plan.queryExecution().analyzed().deterministic():
+        if not _is_deterministic(frame):
             raise ValueError(f"{excerpt(', '.join(expressions))} is not deterministic")
         return data_types
 
@@ -216,18 +256,13 @@ class Analysis:
 
         None over Spark Connect, which does not expose it.
         """
-        frame = self._relation(tuple(fields)).selectExpr(*expressions)
-        plan: Any = getattr(frame, "_jdf", None)
-        if plan is None:
-            return None
-        jvm: Any = frame.sparkSession._jvm
-        rules = jvm.org.apache.spark.sql.catalyst.optimizer
-        replaced_plan = _optimizer_rule(rules, "ReplaceExpressions").apply(
-            plan.queryExecution().analyzed()
-        )
-        return not replaced_plan.fastEquals(
-            _optimizer_rule(rules, "SpecialDatetimeValues").apply(replaced_plan)
-        )
+        return _reads_present_time(self._relation(tuple(fields)).selectExpr(*expressions))
+
+    def query_reads_present_time(
+        self, query: str, relations: Mapping[str, tuple[types.Field, ...]]
+    ) -> bool | None:
+        """Return what `reads_present_time` does, of a query over relations."""
+        return _reads_present_time(self._query_over(query, relations))
 
     def union_types_of(
         self, left: Sequence[types.DataType], right: Sequence[types.DataType]
@@ -312,6 +347,15 @@ def _check_constant_maps(tree: Tree) -> None:
             )
 
 
+def _check_present_time(frame: DataFrame, query: ParsedQuery) -> None:
+    """Refuse strings that Spark reads as the present time: no two readings of them are the same."""
+    if _reads_present_time(frame):
+        raise errors.UnsupportedStatementError(
+            f"a view cannot have {PRESENT_TIME_STRING} in {excerpt(query.text)}: "
+            f"{TIME_DEPENDENT_REASON}"
+        )
+
+
 def _as_written(tree: Tree) -> Tree:
     """Return a query with ``x IS NOT y`` and ``DATE'2026-01-01'`` where its text has them.
 
@@ -328,6 +372,30 @@ def _as_written(tree: Tree) -> Tree:
         return exp.Is(this=_as_written(inner.this), expression=value)
 
     return substituted(tree, replacement)
+
+
+def _is_deterministic(frame: DataFrame) -> bool:
+    """Return whether Spark takes a query for deterministic; True over Spark Connect."""
+    plan: Any = getattr(frame, "_jdf", None)
+    return plan is None or bool(plan.queryExecution().analyzed().deterministic())
+
+
+def _reads_present_time(frame: DataFrame) -> bool | None:
+    """Return whether Spark reads a string in a query as the present time, or as 'epoch'.
+
+    None over Spark Connect, which does not expose it.
+    """
+    plan: Any = getattr(frame, "_jdf", None)
+    if plan is None:
+        return None
+    jvm: Any = frame.sparkSession._jvm
+    rules = jvm.org.apache.spark.sql.catalyst.optimizer
+    replaced_plan = _optimizer_rule(rules, "ReplaceExpressions").apply(
+        plan.queryExecution().analyzed()
+    )
+    return not replaced_plan.fastEquals(
+        _optimizer_rule(rules, "SpecialDatetimeValues").apply(replaced_plan)
+    )
 
 
 def _optimizer_rule(package: Any, name: str) -> Any:

@@ -213,7 +213,7 @@ def order_keys(
     clause = tree.args.get("order")
     keys: list[tuple[Tree, bool, bool]] = []
     for value, descending, nulls_first in () if clause is None else sort_keys(clause):
-        if _is_all(value):
+        if is_all(value):
             if scope.item("all") is not None or "all" in scope.aliases:
                 raise unsupported_error(
                     "ORDER BY ALL over a column of that name", "name the columns", clause
@@ -232,7 +232,7 @@ def limit_and_offset(tree: Tree) -> tuple[int | None, int]:
     if isinstance(limit, exp.Fetch):
         raise unsupported_error("FETCH", "write LIMIT", tree)
     count = None
-    if limit is not None and not _is_all(limit.expression):
+    if limit is not None and not is_all(limit.expression):
         count = _row_count(limit.expression)
     return count, 0 if offset is None else _row_count(offset.expression)
 
@@ -260,7 +260,8 @@ def has_limit(tree: Tree) -> bool:
     return any(tree.args.get(clause) is not None for clause in ("order", "limit", "offset"))
 
 
-def _is_all(tree: Tree) -> bool:
+def is_all(tree: Tree) -> bool:
+    """Return whether what follows LIMIT is ALL."""
     is_name = isinstance(tree, exp.Var) or (isinstance(tree, exp.Column) and not tree.table)
     return is_name and tree.name.upper() == "ALL"
 

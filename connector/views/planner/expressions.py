@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
+from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.connector.syntax.present_time import CLOCK_FUNCTIONS
 from relstate.connector.syntax.tokens import excerpt
 from relstate.connector.syntax.tree import Tree, parse_expression, substituted, text_of
@@ -19,7 +20,8 @@ from relstate.storage import errors, types
 
 from ..plan.aggregate import Function
 from ..plan.node import Node, walk
-from .analysis import Analysis
+from ..plan.recursion import Recursion
+from .analysis import PRESENT_TIME_STRING, TIME_DEPENDENT_REASON, Analysis
 from .calls import AGGREGATES, RECOMPUTED_AGGREGATES, WINDOW_FUNCTIONS
 
 VARIANCE_FUNCTIONS = (
@@ -67,9 +69,6 @@ TIME_WINDOW = "window"
 SESSION_WINDOW = "session_window"
 _RELEASE_FUNCTIONS = _words("collations sql_keywords")
 _UNSUPPORTED_AGGREGATES = _words("product")
-TIME_DEPENDENT_REASON = (
-    "what it gives depends on when it runs, and a view must follow from its rows"
-)
 _SYNTAX_FUNCTIONS = _words("timestampadd timestampdiff")
 _AGGREGATE_SUFFIXES = (
     "_agg", "_accumulate", "_combine", "_agg_bigint", "_agg_double", "_agg_float", "_agg_string",
@@ -128,12 +127,6 @@ def _check_syntax(node: Tree) -> None:
             raise unsupported_error(
                 "TRANSFORM … USING",
                 "it runs a script, whose results may change; write Spark's own functions",
-                node,
-            )
-        case exp.With() if node.args.get("recursive"):
-            raise unsupported_error(
-                "WITH RECURSIVE",
-                "recursion has no bound; write a join for each level, with UNION ALL",
                 node,
             )
         case exp.Join() if node.method == "NATURAL" and node.kind in ("SEMI", "ANTI"):
@@ -263,7 +256,7 @@ def check_moments(tree: Tree) -> None:
     """
     for cast in tree.find_all(exp.Cast):
         if cast.is_type(*_TIMES) and _literal_word(cast.this) in _MOMENTS:
-            raise unsupported_error(_PRESENT_TIME, TIME_DEPENDENT_REASON, cast)
+            raise unsupported_error(PRESENT_TIME_STRING, TIME_DEPENDENT_REASON, cast)
 
 
 def check_time_independent(root: Node, analysis: Analysis) -> None:
@@ -272,13 +265,26 @@ def check_time_independent(root: Node, analysis: Analysis) -> None:
     Spark also reads strings such as 'now' as that.
     """
     for node in walk(root):
+        if isinstance(node, Recursion):
+            _check_query(node, analysis)
         _check_clocks(node)
         trees = [_replace_epoch_words(expression.text) for expression in node.expressions]
         trees = [tree for tree in trees if any(_string_literals(tree))]
         fields = node.input_fields if trees else ()
         if trees and _reads_present_time(analysis, fields, trees):
             culprit = next(tree for tree in trees if _reads_present_time(analysis, fields, [tree]))
-            raise unsupported_error(_PRESENT_TIME, TIME_DEPENDENT_REASON, culprit)
+            raise unsupported_error(PRESENT_TIME_STRING, TIME_DEPENDENT_REASON, culprit)
+
+
+def _check_query(node: Recursion, analysis: Analysis) -> None:
+    tree = substituted(ParsedQuery.parse(node.query).tree, _date_for_epoch)
+    words = list(map(_literal_word, _string_literals(tree)))
+    if words:
+        is_present_time = analysis.query_reads_present_time(text_of(tree), node.relations)
+        if is_present_time is None:
+            is_present_time = not _MOMENTS.isdisjoint(words)
+        if is_present_time:
+            raise unsupported_error(PRESENT_TIME_STRING, TIME_DEPENDENT_REASON, tree)
 
 
 def _check_clocks(node: Node) -> None:
@@ -301,18 +307,16 @@ def _reads_present_time(
     return is_present_time
 
 
-_PRESENT_TIME = "a string that is read as the present moment"
-
-
 def _string_literals(tree: Tree) -> Iterator[Tree]:
     return (literal for literal in tree.find_all(exp.Literal) if literal.is_string)
 
 
 def _replace_epoch_words(text: str) -> Tree:
-    def replacement(node: Tree) -> Tree | None:
-        return exp.Literal.string("1970-01-01") if _literal_word(node) == "epoch" else None
+    return substituted(parse_expression(text), _date_for_epoch)
 
-    return substituted(parse_expression(text), replacement)
+
+def _date_for_epoch(node: Tree) -> Tree | None:
+    return exp.Literal.string("1970-01-01") if _literal_word(node) == "epoch" else None
 
 
 def _literal_word(tree: Tree) -> str | None:

@@ -23,7 +23,7 @@ from ..plan.stateless import Scan, ScanColumn
 from .analysis import Table, Tables, table_not_found_error
 from .builder import Builder, Item, Relation, has_subquery_call
 from .constants import one_row, plan_range, plan_values
-from .context import Context, PlanQuery, visible_common_tables
+from .context import CommonTable, Context, PlanQuery, visible_common_tables
 from .expressions import function_name, unsupported_error
 from .generators import (
     is_generator,
@@ -35,6 +35,7 @@ from .generators import (
 from .join_chain import JoinChain, JoinStep, resolve_all
 from .outer_domain import join_domain_inputs
 from .pivot import plan_pivot
+from .recursion import is_recursive, lifts_row_limit, plan_recursion
 from .temporal import filter_expired
 
 _KINDS = {
@@ -254,6 +255,8 @@ class FromPlanner:
     ) -> Relation:
         common_tables = context.common_tables
         common_table = None if tree.args.get("db") else common_tables.get(tree.name.lower())
+        if common_table is not None and is_recursive(common_table.query):
+            return self._plan_recursion(tree, common_table, title, names, context)
         if common_table is not None:
             domain = common_table.domain
             relation = self.plan(common_table.query, common_table.common_tables, domain)
@@ -270,6 +273,29 @@ class FromPlanner:
         if table is None:
             raise table_not_found_error(text_of(tree))
         return self._plan_scan(table).with_alias(title or table.name, names)
+
+    def _plan_recursion(
+        self,
+        tree: exp.Table,
+        common_table: CommonTable,
+        title: str | None,
+        names: Sequence[str],
+        context: Context,
+    ) -> Relation:
+        """Return the rows of a common table that reads itself."""
+        common_tables = common_table.common_tables
+        context = replace(context, common_tables=common_tables, outer=None, domain=None, fields=())
+
+        def plan_table(table: exp.Table) -> Relation:
+            _check_input(table)
+            return self._plan_table(table, None, (), context)
+
+        query, own_names = common_table.query, common_table.names
+        has_all_rows = lifts_row_limit(self.query.tree)
+        relation = plan_recursion(
+            self.builder, query, own_names, plan_table, has_all_rows=has_all_rows
+        )
+        return relation.with_alias(tree.name).with_alias(title or tree.name, names)
 
     def _plan_scan(self, table: Table) -> Relation:
         read = {name.lower() for name in self._columns_read(table)}

@@ -63,6 +63,7 @@ from .outer_domain import (
     without_domain_columns,
 )
 from .planned_subquery import PlannedSubquery
+from .recursion import check_keyless_limit
 from .scope import DecorrelationError, Outer, Scope
 from .session_windows import plan_session, read_session
 from .set_operations import plan_counted, plan_union
@@ -396,6 +397,8 @@ class QueryPlanner:
             return replace(relation, node=self._builder.filter(relation.node, [exp.false()]))
         # Without keys any rows are right: the first ones by the key of the operator are taken.
         node, order = relation.node, relation.inner_order
+        if limit is not None and not (keys or order):
+            check_keyless_limit(node, tree)
         if keys:
             node, fields = self._builder.compute(node, [value for value, _, _ in keys])
             keys = keys_over_fields(keys, fields)

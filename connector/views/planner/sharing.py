@@ -28,6 +28,7 @@ from relstate.connector.syntax.tree import (
 from relstate.storage import errors, types
 
 from ..plan.node import FieldsOf, Node, walk
+from ..plan.recursion import Recursion
 from ..plan.shared import Shared
 from ..plan.stateless import Project, Scan
 from .builder import pass_through_output
@@ -173,6 +174,10 @@ def _signature(node: Node, children: Sequence[int]) -> Hashable:
         key = tuple(map(names.__getitem__, node.primary_key))
         expiry = None if node.expiry is None else names[node.expiry.name]
         return Scan, node.table_id, columns, key, node.grows_only, expiry, node.by_parts
+    if isinstance(node, Recursion):
+        # The names of the query's relations and their columns may be those of fields.
+        relations = tuple(tuple((n, names[own]) for n, own in i.columns) for i in node.inputs)
+        return Recursion, node.query, relations, names[node.number], *children
     inputs = {id(child): number for child, number in zip(node.children, children, strict=True)}
     return _without_names(node, names, inputs.get)
 

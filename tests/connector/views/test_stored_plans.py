@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 ROWS = "SELECT k, v + 1 AS w FROM t WHERE v > 3"
 SUMS = "SELECT g, sum(v) AS s FROM t GROUP BY g"
 JOINED = "SELECT a.k, b.v FROM t AS a LEFT JOIN t AS b ON a.k = b.v AND a.v < b.k"
+TREE = """WITH RECURSIVE r(n) AS (SELECT k FROM t UNION ALL SELECT v FROM r JOIN t ON k = n)
+    SELECT n FROM r"""
 PROPERTY = "relstate.forged"
 FORGED = f"java_method('java.lang.System', 'setProperty', '{PROPERTY}', 'yes') = g"
 
@@ -101,6 +103,19 @@ def expression(text: str) -> Callable[[Any], None]:
         (ROWS, changed("filter", condition="row_number() OVER (ORDER BY k) < 3"), "more than one"),
         (ROWS, expression("uuid()"), "uuid"),
         (JOINED, changed("join", condition=FORGED.replace("= g", "= 'x'")), "java_method"),
+        (TREE, changed("recursion", query=f"SELECT k FROM input_1 WHERE {FORGED}"), "java_method"),
+        (TREE, changed("recursion", query="SELECT k FROM input_1, u"), "there is no table 'u'"),
+        (TREE, changed("recursion", query="SELECT k FROM input_1, a.u"), "there is no table 'a.u'"),
+        (TREE, changed("recursion", query="SELECT k FROM input_1, sql_keywords()"), "release"),
+        (TREE, changed("recursion", query="SELECT k FROM input_1, python_worker_logs()"), "FROM"),
+        (TREE, changed("recursion", query="SELECT k FROM input_1 WHERE rand() < 0.5"), "rand"),
+        (TREE, changed("recursion", query="SELECT k FROM input_1 LIMIT 1"), "LIMIT"),
+        (TREE, changed("recursion", query="SELECT nothing FROM input_1"), "nothing"),
+        (TREE, changed("recursion", query="SELECT v = 1 FROM input_1"), "of other types"),
+        (TREE, changed("recursion", query="DROP TABLE input_1"), "not a query"),
+        (TREE, changed("recursion", inputs=[]), "there is no table 'input_1'"),
+        (TREE, changed("recursion", number="nothing"), "nothing"),
+        (TREE, changed("recursion", is_global=False), "not global"),
         (SUMS, lambda plan: plan["child"]["calls"][0]["output"].update(type="double"), "columns"),
         (SUMS, changed("scan", table_id=2, table="u"), "other tables"),
         (SUMS, changed("scan", table_id=2), "under the id of"),

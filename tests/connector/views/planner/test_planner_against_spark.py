@@ -51,6 +51,11 @@ SELECT id, g = 'a' AND x > 1 OR NOT (x IS NULL) AS f FROM t WHERE (g = 'a' OR g 
 SELECT id FROM t WHERE '{x}' = g OR x = 3
 SELECT id, y > 1D a, x IN (SELECT k FROM u) b FROM t WHERE y > 20D OR EXISTS (SELECT 1 FROM u WHERE u.k = t.id)
 SELECT id, q, v FROM t LEFT JOIN LATERAL explode_outer(m) AS l(q, v)
+WITH RECURSIVE r(n, g, d) AS (SELECT id, g, d FROM t UNION ALL SELECT n + 20, g, d FROM r JOIN w ON w.id = n) SELECT * FROM r
+WITH RECURSIVE r MAX RECURSION LEVEL 9 AS (VALUES (1), (1) UNION ALL SELECT col1 + 1 FROM r WHERE col1 < 7) SELECT a.col1 AS n, t.id FROM r a LEFT JOIN t ON t.x = a.col1 LIMIT ALL
+WITH RECURSIVE f AS (SELECT id FROM t ORDER BY id LIMIT 2), r(n) AS (SELECT id FROM f UNION ALL (WITH input_1 AS (SELECT 1 AS z), recursion AS (SELECT id FROM w) SELECT n + z FROM r, input_1 JOIN recursion ON id = n)) SELECT n, count(*) AS c FROM r GROUP BY n
+WITH u AS (SELECT id FROM w), c AS (SELECT id + 1 AS id FROM u) SELECT n FROM (WITH u AS (SELECT id * 10 AS id FROM c) SELECT * FROM (WITH RECURSIVE r(n) AS (SELECT u.id FROM u UNION ALL SELECT n + 10 FROM r WHERE n < 50) SELECT n FROM r))
+WITH RECURSIVE q(n) AS (SELECT id FROM w UNION ALL SELECT n + 1 FROM q WHERE n < 3), r(n) AS (SELECT n FROM q UNION ALL SELECT n + (SELECT min(id) + 1 FROM w) FROM r WHERE n < 4) SELECT id FROM t WHERE EXISTS (SELECT 1 FROM r WHERE r.n = t.x)
 SELECT g, count(*) AS n, sum(x) AS s, avg(y) FROM t GROUP BY g
 SELECT count(*), sum(x), max(g) FROM t
 SELECT count(*) c, max(x) FROM t WHERE x > 100

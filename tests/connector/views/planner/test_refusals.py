@@ -137,9 +137,24 @@ REFUSED = {
     "SELECT id FROM t WHERE": "incomplete expression at line 1, column 18, near 'WHERE'",
     "SELECT id FROM t JOIN": "Expected table name at line 1, column 18",
     "SELECT id\nFROM t WHERE (x > 1": "Expecting ) at line 2, column 19, near '1'",
-    "WITH RECURSIVE r AS (SELECT 1 AS a UNION ALL SELECT a + 1 FROM r) SELECT * FROM r": "recursi",
-    "SELECT * FROM (WITH RECURSIVE r(n) AS (SELECT k FROM u UNION ALL SELECT n + 1 FROM r) "
-    "SELECT n FROM r)": "recursion",
+    "WITH RECURSIVE r AS (SELECT 1 AS a UNION ALL SELECT a + 1 FROM r) SELECT * FROM r "
+    "LIMIT 3": "end it by a condition",
+    "WITH RECURSIVE r AS (SELECT 1 AS a UNION ALL SELECT a + 1 FROM r) (SELECT id FROM t) "
+    "UNION ALL (SELECT a + 1 FROM r) LIMIT 3": "end it by a condition",
+    "WITH RECURSIVE r(n) AS ((SELECT k FROM u LIMIT 1) UNION ALL SELECT n + 1 FROM r "
+    "WHERE n < 5) SELECT n FROM r": "a common table before the recursive one",
+    "WITH RECURSIVE r(n) AS (SELECT row_number() OVER (ORDER BY x) FROM u UNION ALL "
+    "SELECT n + 1 FROM r WHERE n < 5) SELECT n FROM r": "row_number() in WITH RECURSIVE",
+    "WITH RECURSIVE r(n) AS (SELECT size(collect_list(x)) FROM u UNION ALL SELECT n + 1 FROM r "
+    "WHERE n < 5) SELECT n FROM r": "collect_list() in WITH RECURSIVE",
+    "WITH RECURSIVE r(n) AS (SELECT id FROM t WHERE ts < now() UNION ALL SELECT n + 1 FROM r "
+    "WHERE n < 5) SELECT n FROM r": "the present time in WITH RECURSIVE",
+    "WITH RECURSIVE r(n) AS (SELECT id FROM t WHERE ts < 'now' UNION ALL SELECT n + 1 FROM r "
+    "WHERE n < 5) SELECT n FROM r": "the present moment",
+    "WITH RECURSIVE r(n, m) AS (SELECT id, m FROM t UNION ALL SELECT n + 1, m FROM r "
+    "WHERE n < 5) SELECT n FROM r": "map_entries",
+    "WITH RECURSIVE r(n) AS (SELECT id FROM t TIMESTAMP AS OF '2020-01-01' UNION ALL SELECT n + 1 "
+    "FROM r WHERE n < 5) SELECT n FROM r": "a view reads whole tables",
     "SELECT -x AS x, count(*) n FROM t GROUP BY x HAVING sum(y) > 1 "
     "QUALIFY row_number() OVER (ORDER BY x) <= 2": "give the alias another name",
     "SELECT k, struct(k AS g) AS a FROM u AS a ORDER BY a.k LIMIT 2": "give the alias another name",

@@ -9,6 +9,7 @@ import pytest
 
 from relstate.connector.views.operators import plan_from_json
 from relstate.connector.views.plan.node import plan_lines, walk
+from relstate.connector.views.plan.recursion import Recursion
 from relstate.connector.views.plan.shared import Shared
 from relstate.connector.views.viewplan import ViewPlan
 
@@ -45,6 +46,23 @@ def test_what_is_read_twice_is_planned_once(query: str, planned: Planned) -> Non
     assert plan_from_json(plan.to_json()) == plan
     # The fragment of the join gets both sides from that of the aggregate.
     assert [fragment.inputs for fragment in ViewPlan(plan).fragments][1:] == [(1,)]
+
+
+def test_a_recursion_that_is_read_twice_runs_once(planned: Planned) -> None:
+    """Names of columns that are those of fields in one of its places only do not keep it apart."""
+    plan = planned(
+        "WITH RECURSIVE r(id, n) AS (SELECT id, 0 FROM t UNION ALL "
+        "SELECT r.id, n + 1 FROM r JOIN t ON t.x = r.n) "
+        "SELECT a.id, b.n FROM r a JOIN r b ON a.n = b.id"
+    )
+    (shared,) = shared_of(plan)
+    assert isinstance(shared.child, Recursion)
+    assert plan_from_json(plan.to_json()) == plan
+    different = planned(
+        "WITH RECURSIVE r(n) AS (SELECT id FROM t UNION ALL SELECT n + 1 FROM r WHERE n < 5), "
+        "s(n) AS (SELECT x FROM t UNION ALL SELECT n + 1 FROM s WHERE n < 5) SELECT r.n FROM r, s"
+    )
+    assert shared_of(different) == []
 
 
 def test_a_part_on_which_readers_differ_is_not_shared(planned: Planned) -> None:
