@@ -8,7 +8,7 @@ Does not know: plans.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -123,18 +123,10 @@ class Analysis:
             return []
 
     def _is_equivalent(self, original: DataFrame, text: str) -> bool:
-        """Return whether a query and a text mean the same to Spark.
-
-        Spark orders some parts of a plan, as several DISTINCT arguments, by the hashes of ids that
-        each reading of a text has anew: two readings of one text may differ. Then it is read again.
-        """
+        """Return whether a query and a text mean the same to Spark."""
         try:
             query = query_at(ParsedQuery.parse(text), 0)
-            for _ in range(_READINGS):
-                reparsed = self._query(query)
-                if original.sameSemantics(reparsed) or _has_same_plan(original, reparsed):
-                    return True
-            return False
+            return _has_same_meaning(original, lambda: self._query(query))
         except errors.RelstateError:
             raise
         except Exception:
@@ -190,12 +182,13 @@ class Analysis:
         written = text_of(ParsedQuery.parse(query).tree)
         try:
             columns = self.columns_of_query(query, relations)
-            frames = [self._query_over(text, relations) for text in (query, written)]
+            original = self._query_over(query, relations)
+            is_same = _has_same_meaning(original, lambda: self._query_over(written, relations))
         except Exception as error:
             raise ValueError(describe_error(error)) from None
-        if not _is_deterministic(frames[0]):
+        if not _is_deterministic(original):
             raise ValueError(f"{excerpt(query)} is not deterministic")
-        if not (frames[0].sameSemantics(frames[1]) or _has_same_optimized_plan(*frames)):
+        if not is_same:
             raise ValueError(f"Spark reads {excerpt(query)} in another way than relstate does")
         return columns
 
@@ -401,6 +394,18 @@ def _reads_present_time(frame: DataFrame) -> bool | None:
 def _optimizer_rule(package: Any, name: str) -> Any:
     """Return a rule of Spark's optimizer."""
     return getattr(getattr(package, f"{name}$"), "MODULE$")
+
+
+def _has_same_meaning(original: DataFrame, read: Callable[[], DataFrame]) -> bool:
+    """Return whether a query and a text, which ``read`` reads, mean the same to Spark.
+
+    Spark orders some parts of a plan, as several DISTINCT arguments, by the hashes of ids that
+    each reading of a text has anew: two readings of one text may differ. Then it is read again.
+    """
+    readings = (read() for _ in range(_READINGS))
+    return any(
+        original.sameSemantics(frame) or _has_same_plan(original, frame) for frame in readings
+    )
 
 
 def _has_same_plan(left: Any, right: Any) -> bool:
