@@ -2,18 +2,21 @@
 
 Where Spark's result depends on the order of rows, the order is total, or the function is sorted.
 Columns of kind INEXACT are doubles that may be computed in another order: nothing is grouped,
-ordered, joined or chosen by them. Of maps and variants only parts are.
+ordered, joined or chosen by them. Of maps and variants only parts are. Of strings in which the case
+does not matter (``w``) the lower case is (``l``), which is the same for equal ones; where these are
+only compared, the strings themselves take its place.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from random import Random
 
 INEXACT = "inexact"
 Typed = tuple[str, str]  # An expression or a name, and its kind.
-UNORDERED = frozenset({INEXACT, "p", "j"})
-"""The kinds by which no rows are chosen: inexact doubles, maps, variants."""
+UNORDERED = frozenset({INEXACT, "p", "j", "w"})
+"""The kinds by which no rows are chosen: inexact doubles, maps, variants, collated strings."""
 _NUMBERS = "imx"
 # Parts of values by which rows are chosen as by columns.
 _PARTS: Mapping[str, Sequence[Typed]] = {
@@ -25,6 +28,7 @@ _PARTS: Mapping[str, Sequence[Typed]] = {
           ("try_variant_get({0}, '$.list[0]', 'int')", "i"), ("{0}:sub.n::bigint", "i"),
           ("to_json({0})", "s"), ("schema_of_variant({0})", "s"),
           ("is_variant_null({0}:n)", "b"), ("try_variant_get({0}, '$.list', 'array<int>')", "a")),
+    "w": (("lower({0})", "l"), ("({0} COLLATE UTF8_BINARY)", "s")),
 }  # fmt: skip
 
 _EXPRESSIONS: Mapping[str, Sequence[str]] = {
@@ -57,6 +61,8 @@ _EXPRESSIONS: Mapping[str, Sequence[str]] = {
     "p": ("coalesce({0}, map('a', 1))", "map_filter({0}, (k, v) -> v > 1)",
           "transform_values({0}, (k, v) -> v + 1)", "map_from_entries(map_entries({0}))"),
     "j": ("coalesce({0}, parse_json('{{\"n\": 7}}'))", "{0}:sub", "{0}:list[0]"),
+    "w": ("coalesce({0}, 'B')", "upper({0})"),
+    "l": ("coalesce({0}, 'b')", "nullif({0}, 'A')", "concat({0}, 'x')"),
     INEXACT: ("{0}",),
 }  # fmt: skip
 _CONVERSIONS: Mapping[str, Sequence[Typed]] = {
@@ -81,6 +87,8 @@ _CONVERSIONS: Mapping[str, Sequence[Typed]] = {
     "r": _PARTS["r"],
     "p": (*_PARTS["p"], ("map_entries({0})[0].value", "i")),
     "j": _PARTS["j"],
+    "w": _PARTS["w"],
+    "l": (("length({0})", "i"), ("({0} COLLATE UTF8_BINARY)", "s"), ("{0} = 'A'", "b")),
 }  # fmt: skip
 _CONDITIONS: Mapping[str, Sequence[str]] = {
     "i": ("{0} > 0", "{0} % 2 = 0", "{0} IS NULL OR {0} < 3", "{0} IN (0, 1, 2)",
@@ -98,6 +106,8 @@ _CONDITIONS: Mapping[str, Sequence[str]] = {
     "y": ("{0} > INTERVAL '0' MINUTE", "{0} = INTERVAL '40' MINUTE", "{0} IS NOT NULL"),
     "o": ("{0} = X'61'", "{0} > X'00'", "length({0}) < 2"),
     "r": ("{0} = named_struct('u', 1, 'w', 'a')", "{0}.u = 1", "{0} IS NULL", "{0}.w <=> NULL"),
+    "l": ("{0} = 'A'", "{0} IN ('A', 'b')", "{0} LIKE 'A%'", "{0} < 'B'", "{0} IS NULL",
+          "contains({0}, 'B')", "{0} <> 'Ä'"),
 }  # fmt: skip
 LITERALS: Mapping[str, Sequence[str]] = {
     "i": ("0", "1", "2", "NULL"), "s": ("'a'", "'b'", "''", "NULL"), "m": ("1.5", "0.0"),
@@ -105,7 +115,8 @@ LITERALS: Mapping[str, Sequence[str]] = {
     "b": ("true", "NULL"), "a": ("array(1, 2)",), "z": ("TIMESTAMP_NTZ'2024-02-28 23:20:00'",),
     "c": ("TIME'09:00:00'",), "y": ("INTERVAL '0 00:40:00' DAY TO SECOND",), "o": ("X'61'",),
     "r": ("named_struct('u', 1, 'w', 'a')",), "p": ("map('a', 1)",),
-    "j": ("parse_json('{\"n\": 2}')",), INEXACT: ("0.1D",),
+    "j": ("parse_json('{\"n\": 2}')",),
+    "w": ("'B' COLLATE UTF8_LCASE",), "l": ("'b' COLLATE UTF8_LCASE",), INEXACT: ("0.1D",),
 }  # fmt: skip
 # What is compared with the present time, by the kind of {0}.
 _CLOCK_CONDITIONS: Mapping[str, Sequence[str]] = {
@@ -121,6 +132,8 @@ _CLOCK_CONDITIONS: Mapping[str, Sequence[str]] = {
 }  # fmt: skip
 TIMED = frozenset(_CLOCK_CONDITIONS)
 """The kinds of what is compared with the present time."""
+# Of strings in which the case does not matter, what is the same for equal ones.
+_LOWER = re.compile(r"lower\(([\w.]+)\)")
 _FRAMES = (
     " ROWS BETWEEN 1 PRECEDING AND CURRENT ROW",
     " ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING",
@@ -209,7 +222,7 @@ class ExpressionMaker:
         """Return a condition without a subquery."""
         random = self._random
         text, kind = random.choice(list(columns))
-        condition = random.choice(_CONDITIONS[kind]).format(text)
+        condition = random.choice(_CONDITIONS[kind]).format(self._compared(text))
         chance = random.random()
         if chance < 0.15:
             return f"NOT ({condition})"
@@ -240,18 +253,24 @@ class ExpressionMaker:
         form = self._random.choice(
             ["{0} < {1}", "{0} <> {1}", "{0} >= {1}", "{0} <=> {1}", "coalesce({0} > {1}, true)"]
         )
-        return form.format(left, right)
+        return form.format(self._compared(left), self._compared(right))
 
     def _order(self, columns: Sequence[Typed]) -> str:
         """Return an order by all of some columns, so that only equal rows are tied."""
         forms = ("", "", " DESC", " NULLS LAST", " DESC NULLS FIRST")
         return ", ".join(
-            name + self._random.choice(forms)
+            self._compared(name) + self._random.choice(forms)
             for name, _ in self._random.sample(list(columns), len(columns))
         )
 
     def _equality(self, left: str, right: str) -> str:
+        left, right = self._compared(left), self._compared(right)
         return f"{left} {'<=>' if self._flip(0.2) else '='} {right}"
+
+    def _compared(self, text: str) -> str:
+        """Return an expression, or for the lower case of a string often the string itself."""
+        match = _LOWER.fullmatch(text)
+        return match[1] if match and self._flip(0.7) else text
 
     # Calls
 
@@ -298,7 +317,9 @@ class ExpressionMaker:
             second, _ = self._value(exact)
             forms = [(f"count(DISTINCT {{0}}, {second})", "i")]
         form, result = self._random.choice(forms)
-        call = form.format(text)
+        call = form.format(self._compared(text) if form.startswith("count(") else text)
+        if self._flip(0.04) and (clock := self._clock_condition(exact)) is not None:
+            return f"count(*) FILTER (WHERE {clock})", "i"
         if self._flip(0.2) and not form.startswith(("sort_array(", "transform(", "CAST(")):
             call += f" FILTER (WHERE {self._condition(exact)})"
         return call, result

@@ -164,8 +164,14 @@ class FromMaker(ExpressionMaker, ABC):
         if self._flip(0.5):
             text = f"PIVOT (sum({first}) FOR {second} IN (1 AS total, 2 AS single))"
             columns = [("total", "i"), ("single", "i"), *rest]
+            if self._flip(0.3):
+                calls = f"max({first}) AS m, count(*) AS n"
+                text = f"PIVOT ({calls} FOR {second} IN (1 AS total, NULL AS none))"
+                cells = [f"{value}_{call}" for value in ("total", "none") for call in "mn"]
+                columns = [*((cell, "i") for cell in cells), *rest]
         else:
-            text = f"UNPIVOT (amount FOR title IN ({first}, {second}))"
+            nulls = self._random.choice(["", " INCLUDE NULLS"])
+            text = f"UNPIVOT{nulls} (amount FOR title IN ({first}, {second}))"
             columns = [("title", "s"), ("amount", "i"), *rest]
         return From(f"(SELECT * FROM {inner} {text}) AS {alias}", _qualified(alias, columns))
 
@@ -205,8 +211,8 @@ class FromMaker(ExpressionMaker, ABC):
         if count > 2 and self._flip(0.2):
             left, right = relations[1:]
             relations[1:] = [self._in_parentheses(left, right, depth)]
-        if count == 2 and self._flip(0.12):
-            joined = self._using(*relations)
+        if self._flip(0.12):
+            joined = self._using(*relations) if len(relations) == 2 else self._chain(relations)
             if joined is not None:
                 return joined
         source = relations[0]
@@ -304,6 +310,22 @@ class FromMaker(ExpressionMaker, ABC):
         unmerged = [column for column in sides if column[0].split(".")[1] not in used]
         return From(text, merged + (sides if self._flip(0.3) else unmerged))
 
+    def _chain(self, relations: Sequence[From]) -> From | None:
+        """Return joins of several relations by one column that is named alike in all of them."""
+        sides = [
+            {text.split(".")[1]: kind for text, kind in side.columns if kind not in UNORDERED}
+            for side in relations
+        ]
+        common = [name for name in sides[0] if all(name in side for side in sides)]
+        if not common:
+            return None
+        name, text = self._random.choice(common), relations[0].sql
+        for right in relations[1:]:
+            text += f" {self._random.choice(_USING_JOINS[:4])} {right.sql} USING ({name})"
+        columns = [column for side in relations for column in side.columns]
+        unmerged = [column for column in columns if column[0].split(".")[1] != name]
+        return From(text, [(name, sides[0][name]), *unmerged])
+
     # What follows relations
 
     def _add_generator(self, source: From) -> None:
@@ -358,11 +380,20 @@ class FromMaker(ExpressionMaker, ABC):
         if pair is None or not inner.prefixes.isdisjoint(source.prefixes):
             return
         alias, values = self._name("l"), self._some(inner.exact, 1, 2)
+        if self._flip(0.1):
+            outputs, columns = self._outputs([self._value(source.exact)])
+            source.sql += f" JOIN LATERAL (SELECT {outputs}) AS {alias} ON TRUE"
+            source.columns += _qualified(alias, columns)
+            return
+        group = ""
         if self._flip(0.3):
+            key = self._random.choice(values)
             values = [("count(*)", "i"), self._call(inner.exact)]
+            if self._flip(0.3):
+                values, group = [key, *values], f" GROUP BY {self._compared(key[0])}"
         outputs, columns = self._outputs(values)
         order = ""
-        if "(" not in values[0][0] and self._flip(0.3):
+        if "(" not in values[0][0] and not group and self._flip(0.3):
             order = f" ORDER BY {self._order(columns)} LIMIT {self._random.choice([1, 2])}"
         condition = self._equality(*pair)
         if order:
@@ -370,8 +401,8 @@ class FromMaker(ExpressionMaker, ABC):
             condition = condition.replace("<=>", "=")
         if not order and self._flip(0.25):
             condition = self._comparison(*pair)
-        query = f"SELECT {outputs} FROM {inner.sql} WHERE {condition}"
-        if not order and self._flip(0.3):
+        query = f"SELECT {outputs} FROM {inner.sql} WHERE {condition}{group}"
+        if not order and not group and self._flip(0.3):
             query = self._lateral_variant(query, source, inner, columns)
         made, on = _qualified(alias, columns), "TRUE"
         if self._flip(0.15) and (pair := self._pair(source.exact, made)):

@@ -7,20 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from support.random_expressions import INEXACT, TIMED, UNORDERED, Typed
+from support.random_expressions import TIMED, UNORDERED, Typed
 from support.random_from import GENERATORS, From, Query, where_clause
-from support.random_pipes import PipeMaker
+from support.random_groups import GroupMaker
 
 _OPERATIONS = (
     "UNION", "UNION ALL", "UNION ALL", "INTERSECT", "INTERSECT ALL", "EXCEPT", "EXCEPT ALL",
 )  # fmt: skip
-_TIME_WINDOWS = (
-    ("window", "'1 hour'"), ("window", "'80 minutes', '40 minutes'"),
-    ("window", "'1 hour', '1 hour', '10 minutes'"), ("session_window", "'50 minutes'"),
-)  # fmt: skip
 
 
-class QueryMaker(PipeMaker):
+class QueryMaker(GroupMaker):
     """Makes SELECTs over tables, each given with the names and the kinds of its columns."""
 
     def query(self, depth: int = 2) -> Query:
@@ -44,6 +40,8 @@ class QueryMaker(PipeMaker):
         if depth > 0 and self._flip(0.3):
             conditions.append(self._subquery_condition(source.exact, depth))
         if self._flip(0.15) and (clock := self._clock_condition(source.exact)) is not None:
+            if self._flip(0.25):
+                clock = f"({self._condition(source.exact)} OR {clock})"
             conditions.append(clock)
         self._random.shuffle(conditions)
         if self._flip(0.03):
@@ -60,8 +58,30 @@ class QueryMaker(PipeMaker):
         values += [self._value(source.columns) for _ in range(self._random.randint(0, 2))]
         if depth > 0 and self._flip(0.25):
             values.append(self._subquery_value(source.exact, depth))
+        if self._flip(0.08) and (clock := self._clock_condition(source.exact)) is not None:
+            values.append((f"({clock})", "b"))
         outputs, columns = self._outputs(values)
+        if self._flip(0.1):  # a name of the SELECT, in the SELECT
+            more, named = self._outputs([self._value(columns)])
+            outputs, columns = f"{outputs}, {more}", (*columns, *named)
+        elif self._flip(0.08):
+            star, starred = self._star(source)
+            outputs, columns = f"{star}, {outputs}", (*starred, *columns)
         return Query(f"SELECT {outputs} FROM {source.sql}{where}", columns)
+
+    def _star(self, source: From) -> tuple[str, list[Typed]]:
+        """Return all columns of one relation, or all but one, and their names."""
+        alias = self._random.choice(sorted(source.prefixes))
+        columns = [
+            (text.split(".")[1], kind)
+            for text, kind in source.columns
+            if text.startswith(f"{alias}.")
+        ]
+        if len(columns) < 2 or self._flip(0.6):
+            return f"{alias}.*" if columns else f"1 AS {self._name()}", columns
+        left_out = self._random.choice(columns)
+        star = f"{alias}.* EXCEPT ({left_out[0]})"
+        return star, [column for column in columns if column != left_out]
 
     def _distinct(self, source: From, where: str, depth: int) -> Query:
         values = [self._value(source.exact) for _ in range(self._random.randint(1, 3))]
@@ -112,106 +132,26 @@ class QueryMaker(PipeMaker):
         outputs, columns = self._outputs(values)
         limit = f"LIMIT {self._random.choice([1, 3, 8])}"
         offset = self._random.choice(["", "", " OFFSET 2"])
-        text = f"SELECT {outputs} FROM {source.sql}{where} ORDER BY {self._order(columns)} {limit}"
-        return Query(text + offset, columns)
+        order = self._order(columns)
+        if self._flip(0.2):
+            order = f"{self._value(source.exact)[0]}, {order}"
+        elif depth > 0 and self._flip(0.06):
+            order = f"{self._subquery_value(source.exact, depth)[0]}, {order}"
+        elif self._flip(0.1):
+            order = "ALL"
+        text = f"SELECT {outputs} FROM {source.sql}{where} ORDER BY {order} {limit}{offset}"
+        return Query(text, columns)
 
     def _ordered(self, source: From, where: str, depth: int) -> Query:
         """Return a query with an ORDER BY alone, by some columns: a view's key begins with them."""
         query = self._projected(source, where, depth)
+        if query.columns and self._flip(0.25):
+            names = ", ".join(name for name, kind in query.columns if kind not in UNORDERED)
+            clause = self._random.choice(["SORT BY", "CLUSTER BY", "DISTRIBUTE BY"])
+            return Query(f"{query.sql} {clause} {names or '1 + 1'}", query.columns)
         keys = [column for column in query.columns if column[1] not in UNORDERED]
         order = self._order(self._some(keys, 1, 2)) if keys else "1 + 1"
         return Query(f"{query.sql} ORDER BY {order}", query.columns)
-
-    # GROUP BY
-
-    def _grouped(self, source: From, where: str, depth: int) -> Query:
-        random = self._random
-        groups = [
-            self._value(source.exact)
-            for _ in range(0 if self._flip(0.12) else random.choice([1, 1, 2]))
-        ]
-        if groups and depth > 0 and self._flip(0.05):
-            groups[0] = self._subquery_value(source.exact, depth)
-        values = [group for group in groups if self._flip(0.9)]
-        calls = [self._call(source.exact) for _ in range(random.randint(1, 3))]
-        if depth > 0 and self._flip(0.08):
-            text, kind = self._subquery_value(source.exact, depth)
-            calls.append((f"{random.choice(['min', 'max'])}({text})", kind))
-        values += calls
-        is_of_all = groups == values[: len(groups)] and self._flip(0.1)
-        if self._flip(0.15):
-            values.append((f"{calls[0][0]} IS NULL OR count(*) > 2", "b"))
-        has_sets = bool(groups) and self._flip(0.2)
-        if groups and self._flip(0.12):
-            values.append(self._window_over_groups(groups, is_total=not has_sets))
-        by = f" GROUP BY {', '.join(text for text, _ in groups)}" if groups else ""
-        if is_of_all and len(values) == len(groups) + len(calls):
-            by = " GROUP BY ALL"
-        elif has_sets:
-            by = f" GROUP BY {self._grouping_sets([text for text, _ in groups])}"
-            if self._flip(0.4):
-                values.append((f"grouping({random.choice(groups)[0]})", "i"))
-            if self._flip(0.2):
-                names = ", ".join(text for text, _ in groups)
-                values.append(
-                    (self._random.choice(["grouping_id()", f"grouping_id({names})"]), "i")
-                )
-        elif groups and groups == values[: len(groups)] and self._flip(0.15):
-            by = f" GROUP BY {', '.join(str(number + 1) for number in range(len(groups)))}"
-        having = f" HAVING {self._having(source, groups, depth)}" if self._flip(0.25) else ""
-        outputs, columns = self._outputs(values)
-        return Query(f"SELECT {outputs} FROM {source.sql}{where}{by}{having}", columns)
-
-    def _grouping_sets(self, keys: Sequence[str]) -> str:
-        """Return what stands after GROUP BY for several sets of some keys."""
-        names = ", ".join(keys)
-        forms = [f"ROLLUP ({names})", f"CUBE ({names})", f"{names} WITH ROLLUP"]
-        if len(keys) > 1:
-            forms.append(f"{keys[0]}, ROLLUP ({', '.join(keys[1:])})")
-        sets = [self._random.sample(keys, self._random.randint(0, len(keys))) for _ in range(2)]
-        texts = ", ".join(f"({', '.join(chosen)})" for chosen in [*sets, list(keys)])
-        return self._random.choice([*forms, f"GROUPING SETS ({texts})"])
-
-    def _window_over_groups(self, groups: Sequence[Typed], *, is_total: bool) -> Typed:
-        """Return a window over the rows of a GROUP BY that has one value for those that tie.
-
-        ``is_total``: whether the groups tell the rows apart.
-        """
-        keys = [text for text, _ in groups]
-        if is_total and self._flip(0.4):
-            form = self._random.choice(["row_number()", "lag(count(*))", "ntile(2)"])
-            return f"{form} OVER (ORDER BY {', '.join(self._random.sample(keys, len(keys)))})", "i"
-        order = self._random.choice(["count(*)", *keys])
-        by = f"PARTITION BY {self._random.choice(keys)} " if self._flip(0.3) else ""
-        form = self._random.choice(["rank()", "dense_rank()", "sum(count(*))", "max(count(*))"])
-        return f"{form} OVER ({by}ORDER BY {order}{self._random.choice(['', ' DESC'])})", "i"
-
-    def _having(self, source: From, groups: Sequence[Typed], depth: int) -> str:
-        if groups and depth > 0 and self._flip(0.2):
-            return self._subquery_condition([("count(*)", "i"), *groups], depth)
-        extremes = [(f"max({text})", kind) for text, kind in source.exact]
-        if self._flip(0.2) and (clock := self._clock_condition(extremes)) is not None:
-            return clock
-        call, kind = self._call(source.exact)
-        if kind == INEXACT:
-            return "count(*) > 1"
-        return self._condition([(call, kind), ("count(*)", "i"), *groups])
-
-    def _time_windowed(self, source: From, where: str, depth: int) -> Query:
-        """Return an aggregate by windows of time or by sessions."""
-        times = [(text, kind) for text, kind in source.exact if kind in "tz"]
-        if not times:
-            return self._grouped(source, where, depth)
-        function, duration = self._random.choice(_TIME_WINDOWS)
-        time, time_kind = self._random.choice(times)
-        group = f"{function}({time}, {duration})"
-        keys = [self._value(source.exact)] if self._flip(0.5) else []
-        calls = [self._call(source.exact) for _ in range(self._random.randint(1, 2))]
-        bound = self._random.choice(["start", "end"])
-        values = [(f"{function}.{bound}", time_kind), *keys, *calls]
-        outputs, columns = self._outputs(values)
-        by = ", ".join([group, *(text for text, _ in keys)])
-        return Query(f"SELECT {outputs} FROM {source.sql}{where} GROUP BY {by}", columns)
 
     # Windows
 
@@ -220,8 +160,9 @@ class QueryMaker(PipeMaker):
         chosen = [column for column in self._some(source.exact, 2, 5) if column[1] != "a"]
         if not chosen:
             return self._projected(source, where, depth)
-        partition = [name for name, _ in self._some(chosen, 0, 1 if self._flip(0.8) else 2)]
-        by = f"PARTITION BY {', '.join(partition)} " if partition else ""
+        partition = self._some(chosen, 0, 1 if self._flip(0.8) else 2)
+        names = ", ".join(self._compared(name) for name, _ in partition)
+        by = f"PARTITION BY {names} " if partition else ""
         window = f"({by}ORDER BY {self._order(chosen)})"
         chance = random.random()
         if chance < 0.25:
@@ -278,12 +219,17 @@ class QueryMaker(PipeMaker):
         operation = self._random.choice(_OPERATIONS)
         first = ", ".join(name for name, _ in pairs)
         second = ", ".join(text for text, _ in values)
-        text = f"SELECT {first} FROM ({left.sql}) AS {self._name('q')} {operation} "
+        text = f"SELECT {first} FROM ({left.sql}) AS {self._name('q')}"
+        if self._flip(0.1):
+            text = f"({text} ORDER BY {self._order(pairs)} LIMIT 2)"
+        text += f" {operation} "
         text += f"SELECT {second} FROM ({right.sql}) AS {self._name('q')}"
         if self._flip(0.25):
             source = self._exact_relation(0)
             third = ", ".join(self._value(source.exact, kind)[0] for _, kind in pairs)
             text += f" {self._random.choice(_OPERATIONS)} SELECT {third} FROM {source.sql}"
+        if self._flip(0.12):
+            text += f" ORDER BY {self._order(pairs)} LIMIT {self._random.choice([1, 4])}"
         return Query(text, tuple(pairs))
 
     def _with(self, depth: int) -> Query:
@@ -294,8 +240,11 @@ class QueryMaker(PipeMaker):
         if self._flip(0.5):
             self._tables = {name: common.columns, **self._random_part(weighted)}
         body = self._select(depth - 1)
+        names = ""
+        if self._flip(0.3):
+            names = f"({', '.join(column for column, _ in common.columns)})"
         self._tables = {table: columns for table, columns in weighted.items() if table != name}
-        return Query(f"WITH {name} AS ({common.sql}) {body.sql}", body.columns)
+        return Query(f"WITH {name}{names} AS ({common.sql}) {body.sql}", body.columns)
 
     def _random_part(self, tables: Mapping[str, Sequence[Typed]]) -> dict[str, Sequence[Typed]]:
         names = self._random.sample(list(tables), 1)

@@ -17,6 +17,8 @@ class SubqueryMaker(FromMaker):
         where = [self._condition(source.exact)] if self._flip(0.35) else []
         if self._flip(0.06) and (clock := self._clock_condition(source.exact)) is not None:
             where.append(clock)
+        if depth > 1 and self._flip(0.2):
+            where.append(self._subquery_condition(source.exact, depth - 1))
         return source, where
 
     def _rows(self, source: From, where: Sequence[str]) -> str:
@@ -60,6 +62,11 @@ class SubqueryMaker(FromMaker):
             return f"({self._condition(columns)} OR {condition})"
         if chance < 0.22:
             return f"NOT ({condition})"
+        if depth > 0 and chance > 0.94:
+            second = self._subquery_condition(columns, depth - 1)
+            return random.choice(["({0} OR {1})", "NOT ({0} OR {1})", "({0} OR NOT ({1}))"]).format(
+                condition, second
+            )
         if chance < 0.26:
             return f"({condition}) IS NOT TRUE"
         return condition

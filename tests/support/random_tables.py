@@ -5,7 +5,7 @@ Doubles are multiples of 0.25, so that their sums are exact in any order. Column
 one kind in all tables: ``i`` integers, ``s`` strings, ``m`` decimals, ``x`` doubles, ``d`` dates,
 ``t`` timestamps, ``z`` timestamps without a time zone, ``c`` times of day, ``y`` intervals,
 ``b`` booleans, ``o`` bytes, ``a`` arrays of integers, ``r`` structs of an integer and a string,
-``p`` maps of strings to integers, ``j`` variants.
+``p`` maps of strings to integers, ``j`` variants, ``w`` strings in which the case does not matter.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ _KINDS = {
     "k": "i", "n": "i", "v": "i", "g": "s", "h": "s", "m": "m",
     "x": "x", "d": "d", "ts": "t", "ok": "b", "list": "a", "ntz": "z",
     "clock": "c", "span": "y", "raw": "o", "rec": "r", "tags": "p", "doc": "j",
+    "mark": "w",
 }  # fmt: skip
 _INDEXED = frozenset({"n", "g", "h", "v", "m", "d", "ts", "ntz", "clock", "span", "raw", "rec"})
 _VERSIONS = frozenset({"n", "v", "m", "d", "ts", "ntz", "span"})
@@ -54,6 +55,7 @@ _TYPES: Mapping[str, Sequence[str]] = {
     "r": ("STRUCT<u: INT, w: STRING>",),
     "p": ("MAP<STRING, INT>",),
     "j": ("VARIANT",),
+    "w": ("STRING COLLATE UTF8_LCASE",),
 }
 _DAY = date(2024, 2, 28)
 _DOCUMENTS: Sequence[Any] = (
@@ -88,6 +90,7 @@ VALUES: Mapping[str, Callable[[Random], Any]] = {
         for key in random.sample("abc", random.choice([0, 1, 2, 2]))
     ],
     "j": lambda random: variant_of(random.choice(_DOCUMENTS)),
+    "w": lambda random: random.choice(["", "a", "A", "b", "B", "ä", "Ä", "a "]),
 }
 """Makes a value, by its kind."""
 
