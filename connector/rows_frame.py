@@ -44,11 +44,13 @@ def frame_of_rows(
 ) -> DataFrame:
     """Return a frame of some rows, of so many partitions, or more if they are large.
 
-    A frame of one partition always has one.
+    A frame of one partition always has one. Of several, few rows have as many as Spark makes;
+    it projects and filters them without a job.
     """
     is_classic = getattr(spark, "_sc", None) is not None
     if not is_classic or rows.num_rows <= MOST_ROWS_OF_SPARK:
-        return spark.createDataFrame(rows, schema).coalesce(1)
+        frame = spark.createDataFrame(rows, schema)
+        return frame.coalesce(1) if partitions == 1 else frame
     pieces = max(partitions, -(-rows.nbytes // _PARTITION_BYTES))
     relation = _relation(spark, rows, schema, pieces)
     session: Any = spark

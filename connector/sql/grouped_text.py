@@ -44,12 +44,19 @@ class GroupedText:
     select: exp.Select
     is_field: Callable[[Tree], bool]
 
+    @property
+    def is_global(self) -> bool:
+        """Whether all rows are its one group."""
+        return not (self.select.args.get("group") or self.select.args.get("distinct"))
+
     def group_items(self) -> Sequence[Tree] | None:
-        """Return the items by which it groups; None if it has none, or groups several times."""
+        """Return the items by which it groups; None if that is not known, or it groups twice."""
+        if self.is_global:
+            return ()
         group = self.select.args.get("group")
         items: Sequence[Tree] = self.select.expressions
         if group is None:
-            return items if self.select.args.get("distinct") else None
+            return items
         if not {name for name, value in group.args.items() if value} <= {"expressions", "all"}:
             return None
         if self.select.find(exp.Rollup, exp.Cube, exp.GroupingSets):
@@ -65,10 +72,13 @@ class GroupedText:
             return None
         clauses = list(self._clauses())
         removed = [clause for clause in clauses if not clause.text]
-        if len(removed) != 1:
+        if len(removed) != (0 if self.is_global else 1):
             return None
-        (place,) = removed
-        kept = [edit for edit in others if not place.start <= edit.start < place.end]
+        kept = [
+            edit
+            for edit in others
+            if not any(place.start <= edit.start < place.end for place in removed)
+        ]
         return (*kept, *clauses)
 
     def _cannot_fail(self) -> bool:
@@ -95,7 +105,7 @@ class GroupedText:
 
     def _clauses(self) -> Iterator[Edit]:
         """Yield what the words of the clauses become, which are outside of all parentheses."""
-        if not self.select.args.get("group"):
+        if self.select.args.get("distinct") and not self.select.args.get("group"):
             yield from self._distinct()
             return
         depth, start, end = 0, None, 0
@@ -105,7 +115,8 @@ class GroupedText:
             depth += DEPTH.get(token.token_type, 0)
             if depth < 0:
                 break
-            if depth == 0 and token.token_type in _AFTER_GROUPS and start is not None:
+            is_after = start is not None or self.is_global
+            if depth == 0 and token.token_type in _AFTER_GROUPS and is_after:
                 if token.token_type is TokenType.HAVING:
                     yield Edit(token.start, token.end + 1, "WHERE")
                 break

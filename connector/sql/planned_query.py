@@ -21,6 +21,10 @@ from .pushed_limit import PushedLimit
 from .remaining_time import TtlCall
 
 _MOST_LOOKUPS = 64
+# The clauses of a SELECT over groups that neither order its rows nor bring several together.
+_ROW_BY_ROW = frozenset(
+    {"expressions", "from_", "where", "group", "having", "distinct", "limit", "hint"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +113,24 @@ class PlannedQuery:
     relations: tuple[Relation, ...]
     feeds: tuple[ChangeFeed, ...] = ()
     calls: tuple[TtlCall, ...] = ()
+
+    @property
+    def is_row_by_row(self) -> bool:
+        """Whether each of its rows follows from one row of its only relation, if that is final.
+
+        Spark then needs no job for rows that it holds itself.
+        """
+        tree = self.query.tree
+        clauses = {name for name, value in tree.args.items() if value}
+        return (
+            isinstance(tree, exp.Select)
+            and clauses <= _ROW_BY_ROW
+            and len(self.relations) == 1
+            and self.relations[0].has_final_rows
+            and not self.feeds
+            and len(list(tree.find_all(exp.Table))) == 1
+            and tree.find(exp.Window, exp.Subquery, exp.Explode) is None
+        )
 
     def input_named(self, alias: str) -> Relation:
         """Return the relation with an alias in the outermost FROM; it must be there."""

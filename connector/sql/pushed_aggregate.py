@@ -202,7 +202,11 @@ class _Selection:
         text = GroupedText(self._query, self._reference, self._select, self._is_field)
         items = text.group_items()
         has_distinct = any(distinct_arguments(call) is not None for call in calls)
-        if items is None or has_distinct or (calls and not self._select.args.get("group")):
+        if items is None or has_distinct:
+            return None
+        if text.is_global:
+            return text.ungrouped(edits)
+        if calls and not self._select.args.get("group"):
             return None
         grouped = set(map(self._group_value, map(self._resolved, items)))
         is_known = None not in grouped or items is self._select.expressions

@@ -30,7 +30,7 @@ from relstate.connector.options import (
     feed_options,
 )
 from relstate.connector.parallelism import driver_threads
-from relstate.connector.rows_frame import frame_of_rows
+from relstate.connector.rows_frame import MOST_ROWS_OF_SPARK, frame_of_rows
 from relstate.connector.source.read import read_small_feed
 from relstate.connector.storage_options import storage_options
 from relstate.connector.syntax.parsed_query import AsOf, ChangeFeed, ParsedQuery, TableReference
@@ -183,7 +183,9 @@ class QueryReader:
         rows = [
             (
                 relation.reference,
-                with_remaining_times(self._relation(relation), relation.plan, planned.calls),
+                with_remaining_times(
+                    self._relation(planned, relation), relation.plan, planned.calls
+                ),
             )
             for relation in planned.relations
         ]
@@ -214,7 +216,7 @@ class QueryReader:
             if error.getCondition() not in TABLE_NOT_FOUND:
                 raise
 
-    def _relation(self, relation: Relation) -> DataFrame:
+    def _relation(self, planned: PlannedQuery, relation: Relation) -> DataFrame:
         if relation.limit is not None:
             return self._limited(relation.read, relation.limit)
         pushed = relation.aggregate
@@ -224,9 +226,14 @@ class QueryReader:
             return self.relation(relation.plan, relation.where)
         schema = struct_of(pushed.aggregate.fields)
         if relation.partials is not None:
-            # Of one partition Spark's aggregate needs no shuffle, which costs more than it saves.
-            partitions = driver_threads(self._spark) if relation.has_final_rows else 1
-            return frame_of_rows(self._spark, relation.partials.partials, schema, partitions)
+            partials = relation.partials.partials
+            # Of one partition an aggregate or an order needs no shuffle, which costs more than it
+            # saves where rows are few.
+            is_spread = relation.has_final_rows and (
+                planned.is_row_by_row or partials.num_rows > MOST_ROWS_OF_SPARK
+            )
+            partitions = driver_threads(self._spark) if is_spread else 1
+            return frame_of_rows(self._spark, partials, schema, partitions)
         reader = self._reader(relation.plan, schema)
         reader = reader.option(PARTIAL_AGGREGATE, pushed.aggregate.json)
         return self._load(reader, pushed.where)

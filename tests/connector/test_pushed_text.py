@@ -98,6 +98,10 @@ G = "coalesce(__relstate_group_0)"
             "SELECT max(r) FROM t GROUP BY g UNION SELECT DISTINCT r FROM t",
             f"SELECT coalesce({M}0) FROM p  UNION SELECT  r FROM p",
         ),
+        (
+            "SELECT count(*) AS n FROM t WHERE r > 1 HAVING max(r) > 0 LIMIT 1",
+            f"SELECT coalesce(coalesce({M}0), 0L) AS n FROM p  WHERE coalesce({M}1) > 0 LIMIT 1",
+        ),
     ],
 )
 def test_rows_that_are_groups_are_not_grouped(store: Store, text: str, expected: str) -> None:
@@ -108,9 +112,8 @@ def test_rows_that_are_groups_are_not_grouped(store: Store, text: str, expected:
 @pytest.mark.parametrize(
     "text",
     [
-        "SELECT count(*) FROM t",
-        "SELECT count(*) FROM t HAVING count(*) > 0",
         "SELECT DISTINCT count(*) FROM t",
+        "SELECT 1 / count(*) FROM t",
         "SELECT g, r, count(*) FROM t GROUP BY ROLLUP(g, r)",
         "SELECT g, count(*) FROM t GROUP BY g, ROLLUP(g)",
         "SELECT g, r, count(*) FROM t GROUP BY g, r GROUPING SETS ((g), (r))",

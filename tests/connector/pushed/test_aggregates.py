@@ -151,6 +151,9 @@ FINAL = [
     "SELECT sum(s) + 1 AS s, count(*) FROM (SELECT r, sum({0}) AS s FROM plain GROUP BY r)",
     "SELECT g, sum({0}) AS s FROM plain GROUP BY g ORDER BY count(*) DESC, s LIMIT 2",
     "SELECT DISTINCT {0}, bo FROM plain",
+    "SELECT count(*), count({0}), sum({0}), avg({0}), min(t), std({0}) FROM plain",
+    "SELECT sum({0}) AS s FROM plain WHERE r > 2 HAVING count(*) > 1 AND max({0}) > 1 ORDER BY 1",
+    "SELECT max({0}) FROM plain HAVING count(*) > 1000000",
     (
         "SELECT a.g, b.{0} FROM (SELECT g, max({0}) AS {0} FROM plain GROUP BY g) a JOIN "
         "(SELECT {0}, count(*) AS c FROM plain GROUP BY {0}) b ON a.{0} = b.{0}"
@@ -185,6 +188,26 @@ def test_groups_of_the_driver_are_not_grouped_again(
             by_text = [sorted(rows, key=str) for rows in (frame.collect(), expected)]
             assert_near(*by_text)
     assert final == len(FINAL) - 1
+
+
+@pytest.mark.usefixtures("on_driver")
+@pytest.mark.parametrize(
+    ("text", "is_local"),
+    [
+        ("SELECT count(*), sum(r) FROM plain WHERE r > 1 HAVING max(r) > 0", True),
+        ("SELECT g, max(t) AS m FROM plain GROUP BY g HAVING count(*) > 1 LIMIT 2", True),
+        ("SELECT g, max(t) AS m FROM plain GROUP BY g ORDER BY m", False),
+        ("SELECT sum(m) FROM (SELECT max(r) AS m FROM plain GROUP BY g)", False),
+        ("SELECT g, count(*) FROM plain GROUP BY g UNION ALL SELECT 1, 2", False),
+    ],
+)
+def test_spark_has_no_job_for_few_groups_as_they_are(
+    filled: Database, text: str, is_local: bool
+) -> None:
+    """Where it brings several together, they are one partition, which needs no shuffle."""
+    plan = filled.sql(text)._jdf.queryExecution().executedPlan().toString()
+    assert plan.startswith("LocalTableScan") == is_local, plan
+    assert "Exchange" not in plan
 
 
 VARIANCES = (
