@@ -37,6 +37,7 @@ from .clock_flags import attach_flags
 from .collations import bytes_text, collation_key, is_collated
 from .expressions import SUBQUERY_CALL, unsupported_error
 from .rank_bound import apply_rank_bound
+from .sort_keys import SortKey
 
 # Words that Spark does not read as a column name without quotes.
 _RESERVED = """
@@ -291,9 +292,9 @@ class Builder:
         return node, tuple(by_name.get(name, name) for name in names)
 
     def compute_order(
-        self, node: Node, keys: Iterable[tuple[Tree, bool, bool]], clause: str
+        self, node: Node, keys: Iterable[SortKey], clause: str
     ) -> tuple[Node, tuple[Order, ...]]:
-        """Return an operator with the sort keys (expression, descending, NULLs first) as fields."""
+        """Return an operator with the values of sort keys as fields."""
         sort_keys = list(keys)
         node, names = self.compute(node, [expression for expression, _, _ in sort_keys])
         node, names = self.collation_keys(node, names)

@@ -27,7 +27,7 @@ from .generators import is_generator
 from .group_by import has_aggregates
 from .grouping_sets import GroupBy, grouping_sets, has_grouping_sets
 from .scope import Scope
-from .windows import sort_keys
+from .sort_keys import SortKey, sort_keys
 
 _UNSUPPORTED_CLAUSES = {
     "match": ("MATCH_RECOGNIZE", "Spark does not support it; compare rows by LAG and LEAD"),
@@ -206,23 +206,21 @@ def group_by(tree: exp.Select, columns: Sequence[SelectColumn], scope: Scope) ->
     return GroupBy(tuple(map(resolve, clause.expressions)))
 
 
-def order_keys(
-    tree: Tree, columns: Sequence[SelectColumn], scope: Scope
-) -> list[tuple[Tree, bool, bool]]:
+def order_keys(tree: Tree, columns: Sequence[SelectColumn], scope: Scope) -> list[SortKey]:
     """Return the sort keys of a query over fields, without constants."""
     clause = tree.args.get("order")
-    keys: list[tuple[Tree, bool, bool]] = []
-    for value, descending, nulls_first in () if clause is None else sort_keys(clause):
-        if is_all(value):
+    keys: list[SortKey] = []
+    for key in () if clause is None else sort_keys(clause):
+        if is_all(key.value):
             if scope.item("all") is not None or "all" in scope.aliases:
                 raise unsupported_error(
                     "ORDER BY ALL over a column of that name", "name the columns", clause
                 )
-            keys += [(output.value, descending, nulls_first) for output in columns]
+            keys += [key._replace(value=output.value) for output in columns]
             continue
-        position = whole_number(value)
-        resolved = scope.resolve(value) if position is None else columns[position - 1].value
-        keys.append((without_parentheses(resolved), descending, nulls_first))
+        position = whole_number(key.value)
+        resolved = scope.resolve(key.value) if position is None else columns[position - 1].value
+        keys.append(key._replace(value=without_parentheses(resolved)))
     return keys
 
 

@@ -7,26 +7,20 @@ Does not know: how a window is maintained (windows).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
-from relstate.connector.syntax.tree import Tree, column, parse_expression, text_of
+from relstate.connector.syntax.tree import column, parse_expression, text_of
 from relstate.storage import types
 
 from ..plan.node import Names, Node
 from .builder import Builder
 from .collations import is_keyless
+from .sort_keys import SortKey
 from .windows import plan_windows
-
-SortKey: TypeAlias = tuple[Tree, bool, bool]
-"""A value, whether it descends, and whether NULLs come first."""
 
 
 def keys_over_fields(keys: Sequence[SortKey], fields: Sequence[str]) -> list[SortKey]:
     """Return sort keys whose values are these fields."""
-    return [
-        (column(field), descending, nulls_first)
-        for field, (_, descending, nulls_first) in zip(fields, keys, strict=True)
-    ]
+    return [key._replace(value=column(field)) for key, field in zip(keys, fields, strict=True)]
 
 
 def keyless_position(node: Node, fields: Sequence[str]) -> int | None:

@@ -33,6 +33,7 @@ from ..plan.window import (
 from .builder import Builder, field_title, is_keyable
 from .calls import function_of, name_of, values_of
 from .open_frames import Pick, maintained_frame, parse_frame
+from .sort_keys import SortKey
 from .value_frames import ValueFrameTree, plan_value_frame
 
 _FUNCTIONS = {
@@ -56,7 +57,7 @@ class OrderedCallTree:
 
     function: WindowFunction
     argument: Tree | None
-    order: tuple[tuple[Tree, bool, bool], ...]
+    order: tuple[SortKey, ...]
     frame: Frame | ValueFrameTree | None = None
     offset: int = 0
     default: Tree | None = None
@@ -65,9 +66,7 @@ class OrderedCallTree:
     last_of: Frame | ValueFrameTree | None = None
 
 
-def parse_ordered_call(
-    window: Tree, order: Sequence[tuple[Tree, bool, bool]]
-) -> OrderedCallTree | None:
+def parse_ordered_call(window: Tree, order: Sequence[SortKey]) -> OrderedCallTree | None:
     """Return the parts of a window; None if the executor does not maintain it."""
     tree = function_of(window.this)
     function = _FUNCTIONS.get(name_of(tree))
@@ -113,7 +112,7 @@ def _with_frame(call: OrderedCallTree, spec: Tree | None) -> OrderedCallTree | N
 def _parse_call(
     function: WindowFunction,
     arguments: Sequence[Tree],
-    order: tuple[tuple[Tree, bool, bool], ...],
+    order: tuple[SortKey, ...],
 ) -> OrderedCallTree | None:
     """Return the parts of a call but its frame, and IGNORE NULLS around it."""
     if function in NUMBERINGS:
@@ -135,7 +134,7 @@ def _parse_call(
 def _parse_pick(
     function: WindowFunction,
     arguments: Sequence[Tree],
-    order: tuple[tuple[Tree, bool, bool], ...],
+    order: tuple[SortKey, ...],
 ) -> OrderedCallTree | None:
     """Return the parts of a first, last or n-th value; ``first(v, true)`` ignores NULLs."""
     if function is WindowFunction.NTH_VALUE:
@@ -152,7 +151,7 @@ def _parse_pick(
 def _parse_shift(
     function: WindowFunction,
     arguments: Sequence[Tree],
-    order: tuple[tuple[Tree, bool, bool], ...],
+    order: tuple[SortKey, ...],
 ) -> OrderedCallTree | None:
     if not 1 <= len(arguments) <= 3:
         # Spark reads lag() as that of a NULL.

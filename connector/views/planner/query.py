@@ -67,6 +67,7 @@ from .recursion import check_keyless_limit
 from .scope import DecorrelationError, Outer, Scope
 from .session_windows import plan_session, read_session
 from .set_operations import plan_counted, plan_union
+from .sort_keys import SortKey
 from .struct_stars import outer_columns, with_struct_parts
 from .subqueries import Subqueries
 from .time_windows import plan_time_window
@@ -258,8 +259,8 @@ class QueryPlanner:
         node = self._builder.filter(node, clauses.qualify)
         node, fields = self._builder.compute(node, clauses.select, _titles(columns))
         order = [
-            (_replace_values(value, clauses.select, fields), descending, nulls_first)
-            for value, (_, descending, nulls_first) in zip(clauses.order_by, sort_keys, strict=True)
+            key._replace(value=_replace_values(value, clauses.select, fields))
+            for value, key in zip(clauses.order_by, sort_keys, strict=True)
         ]
         output = self._plan_output(node, columns, fields)
         output = replace(output, domain=keys, inner_order=inner_order)
@@ -309,7 +310,7 @@ class QueryPlanner:
         columns: Sequence[SelectColumn],
         scope: Scope,
         group: GroupBy | None,
-    ) -> tuple[_Clauses, list[tuple[Tree, bool, bool]]]:
+    ) -> tuple[_Clauses, list[SortKey]]:
         """Return the expressions of a SELECT over the fields of its FROM, and its sort keys."""
         values = [value for column in columns for value in column.values]
         having: list[Tree] = []
@@ -382,7 +383,7 @@ class QueryPlanner:
         self,
         tree: Tree,
         relation: Relation,
-        keys: Sequence[tuple[Tree, bool, bool]],
+        keys: Sequence[SortKey],
         domain: Domain | None,
     ) -> Relation:
         limit, offset = limit_and_offset(tree)
@@ -498,7 +499,7 @@ def _replace_values(expression: Tree, values: Sequence[Tree], fields: Sequence[s
     return with_fields(expression, names) if names else expression
 
 
-def _order_of_output(tree: Tree, relation: Relation) -> list[tuple[Tree, bool, bool]]:
+def _order_of_output(tree: Tree, relation: Relation) -> list[SortKey]:
     """Return the sort keys of a query's ORDER BY over its own columns; none without one."""
     if tree.args.get("order") is None:
         return []

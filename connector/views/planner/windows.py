@@ -32,6 +32,7 @@ from .ordered_windows import (
     plan_ordered_rank,
     plan_ordered_windows,
 )
+from .sort_keys import SortKey, sort_keys
 from .whole_partitions import Partitions, is_of_whole_partition, plan_whole_partitions
 
 _RANKINGS: dict[type[Tree], Ranking] = {
@@ -100,14 +101,6 @@ def plan_windows(
     return node, [names[id(window)] for window in windows]
 
 
-def sort_keys(order: Tree) -> list[tuple[Tree, bool, bool]]:
-    """Return the keys of an ORDER BY: (expression, descending, NULLs first)."""
-    return [
-        (key.this, bool(key.args.get("desc")), bool(key.args.get("nulls_first")))
-        for key in order.expressions
-    ]
-
-
 def plan_unbounded_ranks(node: Node) -> Node:
     """Return a plan in which windows maintain the ranks that have no upper bound."""
     node = node.with_children([plan_unbounded_ranks(child) for child in node.children])
@@ -157,7 +150,7 @@ def compute_partition(
         node, all_rows = builder.with_constant(node, "all_rows")
         return node, (all_rows,), True
     node, groups = builder.compute_order(
-        node, [(tree, False, True) for tree in partition], "PARTITION BY"
+        node, [SortKey(tree, False, True) for tree in partition], "PARTITION BY"
     )
     return node, tuple(order.name for order in groups), False
 
