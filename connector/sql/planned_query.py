@@ -129,7 +129,7 @@ class PlannedQuery:
             and self.relations[0].has_final_rows
             and not self.feeds
             and len(list(tree.find_all(exp.Table))) == 1
-            and tree.find(exp.Window, exp.Subquery, exp.Explode) is None
+            and tree.find(exp.Window, exp.Subquery) is None
         )
 
     def input_named(self, alias: str) -> Relation:

@@ -151,5 +151,5 @@ def test_all_operators_are_frozen() -> None:
     assert names == {
         "scan", "project", "filter", "union", "aggregate", "join", "top_n", "materialize",
         "group_recompute", "window_recompute", "one_row", "generate", "window", "temporal_filter",
-        "broadcast_join", "session_recompute", "shared", "asof_join",
+        "broadcast_join", "session_recompute", "shared", "asof_join", "recursion",
     }  # fmt: skip
