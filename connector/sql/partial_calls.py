@@ -111,9 +111,7 @@ class PartialCalls:
     divides_decimals: bool
     has_null_deviations: bool
     group: list[Value] = field(default_factory=list)
-    _measures: list[tuple[AggregateFunction, Value | None, Predicate | None]] = field(
-        default_factory=list
-    )
+    _measures: list[_Measure] = field(default_factory=list)
 
     def add_group(self, value: Value) -> CallText:
         """Group by a value too; return the expression that replaces it, for a column its name."""
