@@ -8,8 +8,8 @@ from relstate.connector.syntax.tree import parse_expression
 from relstate.connector.views.plan.frame import Frame
 from relstate.connector.views.plan.window import WindowFunction
 from relstate.connector.views.planner.ordered_windows import OrderedCallTree, parse_ordered_call
+from relstate.connector.views.planner.sort_keys import sort_keys
 from relstate.connector.views.planner.value_frames import ValueFrameTree
-from relstate.connector.views.planner.windows import sort_keys
 
 BY_PLACE = Frame(True, None, 0)
 
