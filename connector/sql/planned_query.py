@@ -5,6 +5,7 @@ Does not know: how a query is planned, or becomes a DataFrame.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -131,6 +132,28 @@ class PlannedQuery:
             and len(list(tree.find_all(exp.Table))) == 1
             and tree.find(exp.Window, exp.Subquery) is None
         )
+
+    def without_aggregates(self) -> PlannedQuery:
+        """Return the query of which no task adds up rows; itself if none does."""
+        if not any(relation.aggregate for relation in self.relations):
+            return self
+        relations = tuple(replace(relation, aggregate=None) for relation in self.relations)
+        return replace(self, relations=relations)
+
+    def ways_to_group(self) -> Iterator[PlannedQuery]:
+        """Yield the query as it is, and then one of which Spark groups all rows, if it does not."""
+        yield self
+        if any(relation.has_final_rows for relation in self.relations):
+            relations = tuple(replace(relation, is_regrouped=True) for relation in self.relations)
+            yield replace(self, relations=relations)
+
+    def columns_by_table(self) -> dict[str, list[str]]:
+        """Return the names of the columns of each table, by its name."""
+        definitions = [relation.plan.definition for relation in self.relations]
+        return {
+            definition.name: [column.name for column in definition.schema.visible_columns]
+            for definition in definitions
+        }
 
     def input_named(self, alias: str) -> Relation:
         """Return the relation with an alias in the outermost FROM; it must be there."""

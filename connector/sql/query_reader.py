@@ -142,14 +142,14 @@ class QueryReader:
 
         Tasks add up rows only if the query then has the columns that Spark gives it as written.
         """
-        plain = _without_aggregates(planned)
+        plain = planned.without_aggregates()
         starts = [relation.reference.start for relation in planned.relations]
         beginning = planned.query.text[: min(starts, default=None)]
-        with in_names_of_query(_columns_of(planned), self._state.user_names(), beginning):
+        with in_names_of_query(planned.columns_by_table(), self._state.user_names(), beginning):
             rows = self._spark_frame(plain, source_frames or {})
             if plain is planned:
                 return planned, rows
-            for added_up in _ways_to_group(self._added_up(planned)):
+            for added_up in self._added_up(planned).ways_to_group():
                 frame = self._frame_like(rows, added_up, source_frames or {})
                 if frame is not None:
                     return added_up, frame
@@ -433,31 +433,6 @@ class QueryReader:
         if len(where.json) > _MOST_CONDITION:
             return (), None
         return tuple(tree for tree, _ in accepted), where
-
-
-def _ways_to_group(planned: PlannedQuery) -> Iterable[PlannedQuery]:
-    """Yield a query as it is, and then one of which Spark groups all rows, if it does not so."""
-    yield planned
-    if any(relation.has_final_rows for relation in planned.relations):
-        relations = tuple(replace(relation, is_regrouped=True) for relation in planned.relations)
-        yield replace(planned, relations=relations)
-
-
-def _without_aggregates(planned: PlannedQuery) -> PlannedQuery:
-    """Return a query of which no task adds up rows; itself if none does."""
-    if not any(relation.aggregate for relation in planned.relations):
-        return planned
-    relations = tuple(replace(relation, aggregate=None) for relation in planned.relations)
-    return replace(planned, relations=relations)
-
-
-def _columns_of(planned: PlannedQuery) -> dict[str, list[str]]:
-    """Return the names of the columns of each table of a query, by its name."""
-    definitions = [relation.plan.definition for relation in planned.relations]
-    return {
-        definition.name: [column.name for column in definition.schema.visible_columns]
-        for definition in definitions
-    }
 
 
 def _parsed(text: str, session: SessionSettings) -> ParsedQuery:

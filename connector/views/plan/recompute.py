@@ -70,14 +70,14 @@ class KeyedRecompute(Grouped):
         return False
 
     @property
-    @abstractmethod
     def is_never_empty(self) -> bool:
-        """Whether there is a row even if the input has none."""
+        """Whether there may be rows even if the input has none; by default not."""
+        return False
 
     @property
-    @abstractmethod
     def distinct_sets(self) -> tuple[DistinctSet, ...]:
-        """What the calls with DISTINCT read only once per key, each set once."""
+        """What calls with DISTINCT read only once per key, each set once; by default none."""
+        return ()
 
     def _cost(self, key: str) -> str:
         """Return what EXPLAIN shows of the cost; ``key``: what the rows of one key are."""
@@ -317,16 +317,6 @@ class WindowRecompute(CallRecompute):
     def key(self) -> Names:
         """The group and the rest of the child's key."""
         return self.row_key
-
-    @property
-    def is_never_empty(self) -> bool:
-        """False: it has as many rows as the input."""
-        return False
-
-    @property
-    def distinct_sets(self) -> tuple[DistinctSet, ...]:
-        """None: Spark has no DISTINCT in a window."""
-        return ()
 
     @property
     def expressions(self) -> tuple[Expression, ...]:

@@ -30,7 +30,7 @@ from .node import (
     read_text,
     require,
 )
-from .recompute import DistinctSet, KeyedRecompute
+from .recompute import KeyedRecompute
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +106,6 @@ class Recursion(KeyedRecompute):
     def is_never_empty(self) -> bool:
         """Whether there may be rows without any in the inputs: True, as constants recur, too."""
         return True
-
-    @property
-    def distinct_sets(self) -> tuple[DistinctSet, ...]:
-        """None."""
-        return ()
 
     def prune(self, read: Set[str], fields_of: FieldsOf) -> Node:
         """Return the operator over the fields that are columns of its inputs."""

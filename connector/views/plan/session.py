@@ -26,7 +26,7 @@ from .node import (
     read_text,
     require,
 )
-from .recompute import DistinctSet, KeyedRecompute
+from .recompute import KeyedRecompute
 
 
 def session_type(moment: types.DataType) -> types.Struct:
@@ -58,16 +58,6 @@ class SessionRecompute(KeyedRecompute):
     def key(self) -> Names:
         """The group and the rest of the child's key."""
         return self.row_key
-
-    @property
-    def is_never_empty(self) -> bool:
-        """False: it has as many rows as the input."""
-        return False
-
-    @property
-    def distinct_sets(self) -> tuple[DistinctSet, ...]:
-        """None."""
-        return ()
 
     def prune(self, read: Set[str], fields_of: FieldsOf) -> Node:
         """Return the operator over the fields that are read, or that make sessions."""

@@ -8,7 +8,7 @@ Does not know: plans.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -24,17 +24,14 @@ from relstate.connector.syntax.tree import Tree, substituted, text_of
 from relstate.connector.types import fields_of, struct_of
 from relstate.storage import StoreState, errors, syntax, types
 
+from .equivalence import has_same_meaning, optimizer_rule
 from .relations import query_over
 
 _SHOW_BUILTIN_FUNCTIONS = "SHOW SYSTEM FUNCTIONS"
 _SHOW_USER_FUNCTIONS = "SHOW USER FUNCTIONS"
 _MAP_CALL = re.compile(r"map\w*\(", re.IGNORECASE)
-_COMMON_TABLE = re.compile(r"(CTERelation(?:Def|Ref)) (\d+)")
-_EXISTENCE_ID = re.compile(r"ExistenceJoin\(exists#\d+\)")
 # In Spark's error for maps and variants.
 _REFUSED_TYPE = "UNSUPPORTED_CORRELATED_REFERENCE_DATA_TYPE"
-_ALL_FIELDS = (1 << 31) - 1
-_READINGS = 10
 PRESENT_TIME_STRING = "a string that is read as the present moment"
 TIME_DEPENDENT_REASON = (
     "what it gives depends on when it runs, and a view must follow from its rows"
@@ -126,7 +123,7 @@ class Analysis:
         """Return whether a query and a text mean the same to Spark."""
         try:
             query = query_at(ParsedQuery.parse(text), 0)
-            return _has_same_meaning(original, lambda: self._query(query))
+            return has_same_meaning(original, lambda: self._query(query))
         except errors.RelstateError:
             raise
         except Exception:
@@ -183,7 +180,7 @@ class Analysis:
         try:
             columns = self.columns_of_query(query, relations)
             original = self._query_over(query, relations)
-            is_same = _has_same_meaning(original, lambda: self._query_over(written, relations))
+            is_same = has_same_meaning(original, lambda: self._query_over(written, relations))
         except Exception as error:
             raise ValueError(describe_error(error)) from None
         if not _is_deterministic(original):
@@ -383,68 +380,12 @@ def _reads_present_time(frame: DataFrame) -> bool | None:
         return None
     jvm: Any = frame.sparkSession._jvm
     rules = jvm.org.apache.spark.sql.catalyst.optimizer
-    replaced_plan = _optimizer_rule(rules, "ReplaceExpressions").apply(
+    replaced_plan = optimizer_rule(rules, "ReplaceExpressions").apply(
         plan.queryExecution().analyzed()
     )
     return not replaced_plan.fastEquals(
-        _optimizer_rule(rules, "SpecialDatetimeValues").apply(replaced_plan)
+        optimizer_rule(rules, "SpecialDatetimeValues").apply(replaced_plan)
     )
-
-
-def _optimizer_rule(package: Any, name: str) -> Any:
-    """Return a rule of Spark's optimizer."""
-    return getattr(getattr(package, f"{name}$"), "MODULE$")
-
-
-def _has_same_meaning(original: DataFrame, read: Callable[[], DataFrame]) -> bool:
-    """Return whether a query and a text, which ``read`` reads, mean the same to Spark.
-
-    Spark orders some parts of a plan, as several DISTINCT arguments, by the hashes of ids that
-    each reading of a text has anew: two readings of one text may differ. Then it is read again.
-    """
-    readings = (read() for _ in range(_READINGS))
-    return any(
-        original.sameSemantics(frame) or _has_same_plan(original, frame) for frame in readings
-    )
-
-
-def _has_same_plan(left: Any, right: Any) -> bool:
-    """Return whether two queries have the same plan; False over Spark Connect.
-
-    A common table has an id of its own, and a subquery under OR or in SELECT becomes a join whose
-    result is an attribute with one, which Spark does not take out before it compares plans. So the
-    plans have to be equal apart from ids, and so has their text, in which each column is a
-    position: as they were analyzed, or after optimization.
-    """
-    if not hasattr(left, "_jdf"):
-        return False
-    jvm: Any = left.sparkSession._jvm
-    normalize = _optimizer_rule(jvm.org.apache.spark.sql.catalyst.plans, "NormalizePlan")
-    executions = [frame._jdf.queryExecution() for frame in (left, right)]
-    return _is_same_plan(normalize, *(execution.analyzed() for execution in executions)) or (
-        _is_same_plan(normalize, *(execution.optimizedPlan() for execution in executions))
-    )
-
-
-def _is_same_plan(normalize: Any, left: Any, right: Any) -> bool:
-    """Return whether two plans are equal apart from ids; ``normalize``: Spark's rule for these."""
-    if left.sameResult(right):
-        return True
-    is_same_text = _text_of_plan(left) == _text_of_plan(right)
-    return is_same_text and bool(normalize.apply(left).equals(normalize.apply(right)))
-
-
-def _text_of_plan(plan: Any) -> str:
-    """Return the whole text of a plan in canonical form, without ids of its own.
-
-    Existence joins have none, and common tables are numbered as they come.
-    """
-    text = plan.canonicalized().treeString(True, False, _ALL_FIELDS, False, False)
-    numbers: dict[str, int] = {}
-    text = _COMMON_TABLE.sub(
-        lambda match: f"{match[1]} {numbers.setdefault(match[2], len(numbers))}", text
-    )
-    return _EXISTENCE_ID.sub("ExistenceJoin(exists)", text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from relstate.connector.views.planner import analysis
+from relstate.connector.views.planner import equivalence
 
 if TYPE_CHECKING:
     from relstate.connector.views.plan.materialize import Materialize
@@ -30,7 +30,7 @@ def test_a_query_whose_readings_differ_is_read_again(
 ) -> None:
     """One reading that is as the original is enough."""
     results = iter([False, False, True])
-    monkeypatch.setattr(analysis, "_has_same_plan", lambda left, right: next(results))
+    monkeypatch.setattr(equivalence, "_has_same_plan", lambda left, right: next(results))
 
     planned(_QUERY)
 
