@@ -64,10 +64,11 @@ class Peer:
         """Count the rows and add up ``m`` by ``i``; the answer is a checksum of the groups."""
         raise MissingError("it is not asked for aggregates")
 
-    def many_groups(self, groups: int) -> Work:
+    def counted_groups(self, groups: int, condition: str | None = None) -> Work:
         """Count the rows and add up ``m`` by ``k % groups``; the answer adds the groups up again.
 
-        They are not sent, which would take longer than all else.
+        They are not sent: sending many would take longer than all else. ``condition``: in SQL,
+        which rows are taken; by default all.
         """
         raise MissingError("it is not asked for aggregates")
 
@@ -133,12 +134,13 @@ def folder_bytes(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
-def many_groups_query(table: str, groups: int) -> str:
-    """Return the query of `Peer.many_groups`, which all dialects have."""
+def counted_groups_query(table: str, groups: int, condition: str | None) -> str:
+    """Return the query of `Peer.counted_groups`, which all dialects have."""
+    where = f" WHERE {condition}" if condition else ""
     return (
         "SELECT count(*), max(n), sum(n), sum(m) FROM "
-        f"(SELECT k % {groups} AS g, count(*) AS n, sum(m) AS m FROM {table} GROUP BY k % {groups}"
-        ") AS q"
+        f"(SELECT k % {groups} AS g, count(*) AS n, sum(m) AS m FROM {table}{where} "
+        f"GROUP BY k % {groups}) AS q"
     )
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from .peer import Peer, Work, checksum, many_groups_query
+from .peer import Peer, Work, checksum, counted_groups_query
 from .rows import FIRST_TIME, SQL_COLUMNS
 
 if TYPE_CHECKING:
@@ -109,9 +109,9 @@ class SparkPeer(Peer):
         query = f"SELECT i, count(*), sum(m) FROM {self.table} GROUP BY i"
         return Work(lambda: self.sql(query).collect(), checksum)
 
-    def many_groups(self, groups: int) -> Work:
+    def counted_groups(self, groups: int, condition: str | None = None) -> Work:
         """Add up one column by a computed value."""
-        query = many_groups_query(self.table, groups)
+        query = counted_groups_query(self.table, groups, condition)
         return Work(lambda: self.sql(query).collect(), lambda rows: [str(cell) for cell in rows[0]])
 
     def key_range(self, low: int, high: int) -> Work:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .peer import Peer, Work, checksum, many_groups_query
+from .peer import Peer, Work, checksum, counted_groups_query
 
 
 class SqlPeer(Peer):
@@ -47,9 +47,9 @@ class SqlPeer(Peer):
         query = f"SELECT i, count(*), {self.amount} FROM t GROUP BY i"
         return Work(lambda: self.execute(query), checksum)
 
-    def many_groups(self, groups: int) -> Work:
+    def counted_groups(self, groups: int, condition: str | None = None) -> Work:
         """Add up one column by a computed value."""
-        query = many_groups_query("t", groups)
+        query = counted_groups_query("t", groups, condition)
         return Work(lambda: self.execute(query), lambda rows: [str(cell) for cell in rows[0]])
 
     def key_range(self, low: int, high: int) -> Work:

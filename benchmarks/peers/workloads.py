@@ -12,6 +12,8 @@ from typing import Any
 from .inputs import BATCHES, Inputs, Size
 
 Arguments = Callable[[Inputs, int], list[Any]]
+# `d` is below 1,024, and not the same in the rows of a group, so that hardly a group is lost.
+_HALF = "d < 512"
 
 
 def _none(inputs: Inputs, turn: int) -> list[Any]:
@@ -89,15 +91,35 @@ def _gone(inputs: Inputs, turn: int) -> list[Any]:
     return [inputs.deleted_keys("gone", turn, inputs.size.small)]
 
 
+def _groups(
+    state: str, text: str, groups: int | None = None, condition: str | None = None
+) -> Workload:
+    """Return a workload of groups, by default of a number that grows with the rows."""
+    name = ["groups", str(groups) if groups else "", "filtered" if condition else "", state]
+    number = "{groups:,}" if groups is None else f"{groups:,}"
+    label = f"{number} group{'s' * (groups != 1)}{' of half the rows' * bool(condition)}"
+    return Workload(
+        "-".join(filter(None, name)),
+        f"group by, {label}, {text}",
+        Step("counted_groups", lambda inputs, turn: [groups or inputs.size.groups, condition]),
+    )
+
+
+def _more_groups(state: str, text: str) -> list[Workload]:
+    """Return the workloads of groups that `_reads` does not have."""
+    return [
+        _groups(state, text, groups, condition)
+        for groups in (1, 10, 1000, None)
+        for condition in (None, _HALF)
+        if groups or condition
+    ]
+
+
 def _reads(state: str, text: str) -> list[Workload]:
     return [
         Workload(f"sum-{state}", f"sum of every column, {text}", Step("sums")),
         Workload(f"group-{state}", f"group by, two columns, {text}", Step("groups")),
-        Workload(
-            f"groups-{state}",
-            f"group by, {{groups:,}} groups, {text}",
-            Step("many_groups", lambda inputs, turn: [inputs.size.groups]),
-        ),
+        _groups(state, text),
         Workload(
             f"range-{state}",
             f"1% key range, {text}",
@@ -145,6 +167,7 @@ PROGRAM: tuple[Workload, ...] = (
         change=True,
     ),
     *_reads("upserted", "after upserts"),
+    *_more_groups("upserted", "after upserts"),
     *_gets("upserted", "after upserts"),
     Workload("merge", "MERGE of {upserted:,} rows", Step("merge", _changes("merged")), change=True),
     Workload("delete", "DELETE of {small:,} keys", Step("delete", _gone), change=True),

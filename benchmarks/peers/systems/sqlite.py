@@ -81,9 +81,9 @@ class SqlitePeer(SqlPeer):
         """Add up one column by another."""
         return Work(super().groups().action, _checksum)
 
-    def many_groups(self, groups: int) -> Work:
+    def counted_groups(self, groups: int, condition: str | None = None) -> Work:
         """Add up one column by a computed value."""
-        return Work(super().many_groups(groups).action, _row_with_amount)
+        return Work(super().counted_groups(groups, condition).action, _row_with_amount)
 
     def get_many(self, keys: str) -> Work:
         """Fetch the rows of keys that are given as one JSON array, as SQLite's documents advise."""
