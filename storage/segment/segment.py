@@ -14,7 +14,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import takewhile
 from typing import Any, cast
 
 import lmdb
@@ -27,6 +26,7 @@ from ..codec.ragged import Buffer, Bytes, Positions
 from ..environment import Arriving
 from ..errors import CorruptionError, FilesystemError, RelstateError
 from .block import Block
+from .cursor import first_pairs, last_pairs
 from .key import successor
 from .keyfilter import KeyFilter, SpanFilter, hashes_in
 from .keyindex import LookupIndex
@@ -41,7 +41,6 @@ from .search import (
     share_in_ranges,
 )
 
-_BLOCK_BYTES, _BLOCK_ROWS = 8 << 20, 65_536
 _FEW_LEAVES = 4
 _DAMAGES = (
     # A transaction that has met damage cannot be used afterwards.
@@ -478,47 +477,14 @@ class SegmentFile:
         self, low: bytes | None, high: bytes | None, descending: bool
     ) -> Iterator[Block]:
         """Yield what `blocks` does, through LMDB's own cursor: slower, and every byte is copied."""
-        read = self._last_pairs if descending else self._first_pairs
+        transaction = self._opened()
+        assert transaction is not None
+        read = last_pairs if descending else first_pairs
         after = None
-        while pairs := read(low, high, after):
+        while True:
+            with self._reporting_damage(), self._lock, transaction.cursor() as cursor:
+                pairs = read(cursor, low, high, after)
+            if not pairs:
+                return
             after = pairs[0][0] if descending else pairs[-1][0]
             yield Block.of_pairs(pairs)
-
-    def _first_pairs(
-        self, low: bytes | None, high: bytes | None, after: bytes | None
-    ) -> list[tuple[bytes, bytes]]:
-        """Return the first entries within bounds and after the key ``after``."""
-        transaction = self._opened()
-        assert transaction is not None
-        with self._reporting_damage(), self._lock, transaction.cursor() as cursor:
-            start = after if after is not None else low
-            is_placed = cursor.first() if start is None else cursor.set_range(start)
-            if is_placed and after is not None:
-                is_placed = cursor.next()
-            pairs: Iterator[Any] = cursor.iternext() if is_placed else iter(())
-            return _take_block(takewhile(lambda pair: high is None or pair[0] < high, pairs))
-
-    def _last_pairs(
-        self, low: bytes | None, high: bytes | None, before: bytes | None
-    ) -> list[tuple[bytes, bytes]]:
-        """Return the last entries within bounds and before the key ``before``, ascending."""
-        transaction = self._opened()
-        assert transaction is not None
-        with self._reporting_damage(), self._lock, transaction.cursor() as cursor:
-            stop = before if before is not None else high
-            inside = stop is not None and cursor.set_range(stop)
-            is_placed = cursor.prev() if inside else cursor.last()
-            pairs: Iterator[Any] = cursor.iterprev() if is_placed else iter(())
-            return _take_block(takewhile(lambda pair: low is None or pair[0] >= low, pairs))[::-1]
-
-
-def _take_block(pairs: Iterator[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Return the next entries, as many as a block may hold."""
-    block_pairs: list[tuple[bytes, bytes]] = []
-    size = 0
-    for pair in pairs:
-        block_pairs.append(pair)
-        size += len(pair[0]) + len(pair[1])
-        if size > _BLOCK_BYTES or len(block_pairs) == _BLOCK_ROWS:
-            break
-    return block_pairs
