@@ -114,7 +114,7 @@ _LEAVES_ALL_VNODES = 8192
 _SORTED = Limits(rows=262_144, size=64 << 20)
 # Blocks of small ranges are joined to about this many rows.
 _JOINED_ROWS = 16_384
-# Batches of matching rows are joined until they have this many.
+# Batches of matching rows are joined until they have this many, or the bytes of a full batch.
 _LEAST_MATCHES = 8192
 
 Source = Callable[[Bounds, int, bool], Iterator[Block]]
@@ -269,16 +269,17 @@ def matching_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the columns ``names`` of the rows that match a predicate, in their order."""
     group: list[pa.RecordBatch] = []
-    rows = 0
+    rows = size = 0
     for batch in batches:
         matches = batch.filter(where.mask(batch)).select(names) if batch.num_rows else batch
         if not matches.num_rows:
             continue
         group.append(matches)
         rows += matches.num_rows
-        if rows >= _LEAST_MATCHES:
+        size += matches.nbytes
+        if rows >= _LEAST_MATCHES or size >= _BATCH.size:
             yield _concatenated(group)
-            group, rows = [], 0
+            group, rows, size = [], 0, 0
     if group:
         yield _concatenated(group)
 

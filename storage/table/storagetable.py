@@ -40,12 +40,15 @@ from .pruning import (
     ranges_in,
 )
 from .record import Row
-from .scan import Bounds, Piece
+from .resolve import Window
+from .scan import Bounds, Limits, Piece, pieces
 from .secondary import IndexMatches, SecondaryIndex, TableIndexes
 from .table_entries import TableEntries
 
 # Ranges that are searched at once, and about the most rows that are then in memory.
 _RANGES_AT_ONCE = _ROWS_AT_ONCE = 262_144
+# What a batch of them may hold: of large rows fewer.
+_BATCH_OF_RANGES = Limits(rows=_ROWS_AT_ONCE, size=64 << 20)
 
 
 class StorageTable(TableEntries):
@@ -292,8 +295,8 @@ class StorageTable(TableEntries):
 
         The bounds have the type of that column; NULL is no bound. Ranges ascend and do not overlap.
         ``most``: of each range in each vnode only that many rows, the first, must be read.
-        Rows come in batches of about 262,144, in no order. Other rows come too where it takes
-        longer to search than to read them.
+        Rows come in batches of at most 262,144 and about 64 MiB of stored bytes, in no order. Other
+        rows come too where it takes longer to search than to read them.
         """
         groups = [group for group in self._groups(vnodes) if len(group)]
         if self.is_empty or not groups or not len(lows):
@@ -311,8 +314,8 @@ class StorageTable(TableEntries):
             full_lows, full_highs = self.encoding.encode_ranges(lows, highs, part)
             reader = self._reader_in(KeyRanges(full_lows, full_highs))
             block = reader.range_scan(full_lows, full_highs, most)
-            if len(block):
-                yield self._decode(Piece((block,), None), read_columns)
+            for piece in pieces(Window((block,), None), _BATCH_OF_RANGES):
+                yield self._decode(piece, read_columns)
 
     def scan_in_order(
         self,

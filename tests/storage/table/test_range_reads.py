@@ -11,6 +11,8 @@ import pytest
 
 from relstate.storage import StateTable, StorageTable
 from relstate.storage.errors import UsageError
+from relstate.storage.table import storagetable
+from relstate.storage.table.scan import Limits
 from support.examples import examples
 from support.prefixed import Prefixed, Rows, Values, without_pages
 from support.stores import StoreMaker, committed, rows_of, upsert
@@ -145,6 +147,21 @@ def test_only_the_rows_of_a_narrow_range_are_read(make_store: StoreMaker) -> Non
     (first,) = reader.range_scan(lows[1:], highs[1:], ["a"], most=2)
     assert first.num_rows == 2 * 4
     assert 9000 in first["a"].to_pylist()
+
+
+def test_batches_of_large_rows_are_bounded(
+    make_store: StoreMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch holds so many stored bytes, or one row: Arrow's 32-bit offsets end at 2 GiB."""
+    monkeypatch.setattr(storagetable, "_BATCH_OF_RANGES", Limits(rows=1000, size=1 << 20))
+    store = make_store(vnode_count=2)
+    NUMBERS.create(store)
+    upsert(store, "numbers", [(number, 0, "x" * 300_000) for number in range(20)])
+    bounds = pa.array([0], pa.int64()), pa.array([11], pa.int64())
+
+    batches = list(store.read_plan("numbers").open().range_scan(*bounds, ["a", "v"]))
+    assert max(batch.num_rows for batch in batches) == 3
+    assert {*range(12)} <= {number for batch in batches for number in batch["a"].to_pylist()}
 
 
 def test_a_state_table_reads_ranges_of_its_vnodes(make_store: StoreMaker) -> None:

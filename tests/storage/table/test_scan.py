@@ -213,6 +213,20 @@ def test_large_batches_are_not_held_back() -> None:
     assert [batch.num_rows for batch in results] == [10_000] * 5
 
 
+def test_few_large_matches_are_not_held_back() -> None:
+    """Joined batches of large values stay far below what Arrow's 32-bit offsets can hold."""
+    whole = pa.record_batch({"k": pa.array(range(40), pa.int32()), "text": ["a" * (1 << 20)] * 40})
+    where = Predicate.parse("k <> 7", SCHEMA)
+
+    results = list(matching_rows([whole.slice(row, 1) for row in range(40)], where, ["k", "text"]))
+    assert max(batch.nbytes for batch in results) <= 16 << 20
+    assert [key for batch in results for key in batch["k"].to_pylist()] == [
+        *range(7),
+        *range(8, 40),
+    ]
+    assert len(results) < 10
+
+
 _LIMITS = st.builds(Limits, rows=st.integers(1, 6), size=st.integers(1, 40))
 
 
