@@ -32,7 +32,8 @@ from .record import Row, row_type
 from .scan import Bounds, Scan, matching_rows
 from .secondary import IndexMatches, TableIndexes
 
-_POINTS_AT_ONCE = 4096
+# So many rows are looked up by their keys at once, or as many as have about so many bytes.
+_POINTS_AT_ONCE, _BYTES_AT_ONCE = 4096, 64 << 20
 # The first rows in key order are sought if that reads at most so many bytes, and such a share of
 # the entries: reading all is quicker by row. If too few match, so many times as many are sought,
 # as long as these are few, and not all of so many failed to match.
@@ -147,7 +148,7 @@ def index_matches(table: ReadableTable, where: Predicate) -> IndexMatches | None
 
 def examined_bytes(table: ReadableTable, where: Predicate) -> int:
     """Return about how many stored bytes a read of the rows that match a condition examines."""
-    a_row = table.stored_bytes // max(table.stored_rows, 1)
+    a_row = _row_bytes(table)
     matches = index_matches(table, where)
     if matches is not None:
         return len(matches.keys) * a_row
@@ -222,8 +223,7 @@ def first_in_order(
         columns = _with_columns_of(table.encoding, where, reading.columns)
         reading = replace(reading, columns=columns)
     ranges = _ranges_to_seek(table, where, reading)
-    a_row = table.stored_bytes // max(table.stored_rows, 1) + 1
-    most = min(_MOST_FIRST_BYTES // a_row, int(table.stored_rows * _FIRST_SHARE))
+    most = min(_MOST_FIRST_BYTES // (_row_bytes(table) + 1), int(table.stored_rows * _FIRST_SHARE))
     row_limit = count
     while ranges is not None:
         rows = table.first_rows(reading.columns, ranges, row_limit, most, descending=descending)
@@ -270,6 +270,11 @@ def read_ranges(
     seeks = worthwhile_seeks(table.stored_rows, table.file_count)
     every_vnode = [range(table.encoding.vnode_count)]
     return _read_pruned(table, prune(table.encoding, ranges, every_vnode, seeks), columns, None)
+
+
+def _row_bytes(table: ReadableTable) -> int:
+    """Return how many bytes a stored entry of a table has on average."""
+    return table.stored_bytes // max(table.stored_rows, 1)
 
 
 def _is_bound_by_key(encoding: Encoding, where: Predicate) -> bool:
@@ -319,7 +324,9 @@ def _read_pruned(
     table: ReadableTable, pruned: Pruned, columns: Sequence[Column], newest: Block | None
 ) -> Iterator[pa.RecordBatch]:
     names = [column.name for column in columns]
-    for start in range(0, len(pruned.points), _POINTS_AT_ONCE):
-        yield table.find(pruned.points.slice(start, _POINTS_AT_ONCE), names, newest)[1]
+    count = len(pruned.points)
+    step = min(_POINTS_AT_ONCE, max(_BYTES_AT_ONCE // (_row_bytes(table) + 1), 1)) if count else 1
+    for start in range(0, count, step):
+        yield table.find(pruned.points.slice(start, step), names, newest)[1]
     if pruned.ranges:
         yield from table.scan_of(columns, newest, pruned.ranges).batches([pruned.around])

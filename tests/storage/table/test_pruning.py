@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relstate.storage import Column, ReadPlan, StorageTable, Store
+from relstate.storage.codec.ragged import Bytes
 from relstate.storage.errors import SchemaMismatchError
 from relstate.storage.predicate.keyspace import MOST_RANGES
 from relstate.storage.predicate.predicate import Predicate
 from relstate.storage.schema.schema import KeyRange
 from relstate.storage.segment.block import Block
+from relstate.storage.table import conditional
 from relstate.storage.table.rowencoding import RowEncoding
 from support.examples import examples
 from support.stores import Rows, committed, rows_of, unsynced, upsert
@@ -152,6 +155,28 @@ def test_matching_rows_are_counted(events: Store) -> None:
     assert table.count(where="v < 100") == 200
     assert table.count(where="TRUE") == table.count() == ROWS
     assert table.count(where="NULL") == 0
+
+
+def test_few_large_rows_are_looked_up_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the keys that a condition names: 4,096 rows of 1 MiB would exceed an Arrow array."""
+    monkeypatch.setattr(conditional, "_BYTES_AT_ONCE", 1 << 20)
+    path = str(tmp_path / "store")
+    store = Store.create(path, environment=unsynced(path), vnode_count=4)
+    store.create_table("t", "k INT, v STRING", primary_key=["k"])
+    upsert(store, "t", [(key, "x" * 300_000) for key in range(12)])
+    plan = store.read_plan("t").filtered(f"k IN ({', '.join(map(str, range(12)))})")
+    table, sizes = plan.open(store.environment), []
+    find = table.find
+
+    def counted_find(keys: Bytes, *others: Any) -> Any:
+        sizes.append(len(keys))
+        return find(keys, *others)
+
+    monkeypatch.setattr(table, "find", counted_find)
+    assert len(rows_of(table.scan(where=plan.where))) == 12
+    assert sizes == [3, 3, 3, 3]
 
 
 def test_an_ordered_scan_is_pruned_too(events: Store) -> None:
