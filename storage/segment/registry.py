@@ -31,6 +31,9 @@ from .segment import DescriptorShare, SegmentFile
 # many: the kernel limits the maps of a process too.
 _SHARE = 4
 _MOST_KEPT = 8192
+# Of so many files it is remembered that their hashes were verified: commits and merges make new
+# ones for years.
+_MOST_VERIFIED = 1 << 16
 
 
 class SegmentRegistry:
@@ -45,7 +48,7 @@ class SegmentRegistry:
         self._lock = threading.Lock()
         self._open: weakref.WeakValueDictionary[str, SegmentFile] = weakref.WeakValueDictionary()
         self._recent: OrderedDict[str, SegmentFile] = OrderedDict()
-        # The identity of each file, by path and hash, when it was verified.
+        # The identity of each file, by path and hash, when it was verified; the latest come last.
         self._verified: dict[tuple[str, str], tuple[int, ...]] = {}
 
     def open(
@@ -114,6 +117,8 @@ class SegmentRegistry:
         if self._verified.get(key) != segment.identity:
             _check_hash(segment.contents, record, segment.path)
             self._verified[key] = segment.identity
+            if len(self._verified) > _MOST_VERIFIED:
+                del self._verified[next(iter(self._verified))]
 
     def _forget_hash(self, damaged: SegmentFile | None, record: SegmentRecord) -> None:
         """Verify the hash of a damaged file again when it is opened next."""

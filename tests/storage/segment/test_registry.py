@@ -14,6 +14,7 @@ from relstate.storage.environment import Environment
 from relstate.storage.errors import CorruptionError, SegmentMissingError
 from relstate.storage.log.segment_record import SegmentRecord
 from relstate.storage.paths import SEGMENTS, segment_path
+from relstate.storage.segment import registry as registry_module
 from relstate.storage.segment.registry import SegmentRegistry
 from support.segments import folder_for_segments, write_pairs
 
@@ -114,6 +115,28 @@ def test_the_hash_of_an_unchanged_file_is_verified_once(
         registry.open(environment, record)
     with pytest.raises(CorruptionError, match="hash"):
         registry.verify(environment, record)
+
+
+def test_a_process_remembers_a_bounded_number_of_verified_files(
+    environment: Environment, records: Iterator[SegmentRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it has read for years; those that were verified first are verified again."""
+    monkeypatch.setattr(registry_module, "_MOST_VERIFIED", 3)
+    registry = SegmentRegistry(capacity=0)
+    some = [next(records) for _ in range(5)]
+    for record in some:
+        registry.open(environment, record)
+    gc.collect()
+
+    names = [record.name for record in some if path_of(environment, record) in _verified(registry)]
+    assert names == ["s2", "s3", "s4"]
+    flip(environment, some[0])
+    with pytest.raises(CorruptionError, match="hash"):
+        registry.open(environment, some[0])
+
+
+def _verified(registry: SegmentRegistry) -> set[Path]:
+    return {Path(path) for path, _ in registry._verified}
 
 
 def test_only_the_latest_files_are_kept_for_later(
