@@ -138,11 +138,13 @@ class _Race:
             self._check(state)
         additions = NO_ADDITIONS if self._additions_after is None else self._additions_after(state)
         entry = _entry(log.environment, state, proposal, additions)
+        # Before the entry exists: it may read manifests, and after an error here the caller removes
+        # the files of a commit that did not happen.
+        after = state.apply(entry)
         if not _append(log, entry, proposal, _unsynced(proposal, additions)):
             return None
-        state = state.apply(entry)
-        log.folding.auto_fold(state)
-        return CommitResult(entry.epoch, state)
+        log.folding.auto_fold(after)
+        return CommitResult(entry.epoch, after)
 
 
 def _unsynced(proposal: Proposal, additions: Additions) -> tuple[str, ...]:

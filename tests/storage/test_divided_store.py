@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,12 +13,14 @@ from relstate.storage import Store
 from relstate.storage.check import check
 from relstate.storage.environment import Environment
 from relstate.storage.epochs import Epochs
+from relstate.storage.errors import RelstateError, UnknownOutcomeError
 from relstate.storage.log.folding import Division
 from relstate.storage.log.history import EntryCache
 from relstate.storage.log.log import Log
 from relstate.storage.log.manifest_files import ManifestCache
 from relstate.storage.log.store_creation import create_store
 from support.commits import SETTINGS, quick_environment
+from support.faulty_environment import FaultyEnvironment
 from support.stores import contents
 
 
@@ -75,3 +79,31 @@ def test_a_divided_store_is_the_model(tmp_path: Path) -> None:
     assert report.ok, report.problems
     store.vacuum(retention=0)
     assert set(contents(opened(environment), "t")) == set(model["t"].items())
+
+
+def test_an_error_at_any_touch_of_an_overwrite_loses_no_rows(tmp_path: Path) -> None:
+    """A write that raises has changed nothing; its files are removed only then."""
+    store = opened(quick_environment(tmp_path / "store"), create=True)
+    store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
+    while store.epoch < 33:
+        store.write("t", rows([store.epoch], "old"))
+    before, after = set(contents(store, "t")), {(0, "new0")}
+
+    for step in itertools.count(1):
+        folder = tmp_path / f"copy {step}"
+        shutil.copytree(tmp_path / "store", folder)
+        environment = FaultyEnvironment(folder, error_at=step)
+        raised: RelstateError | None = None
+        try:
+            # Rows that can be read once are not written again after an error.
+            opened(environment).write("t", rows([0], "new").to_reader(), overwrite=True)
+        except RelstateError as error:
+            raised = error
+        again = opened(quick_environment(folder))
+        is_new = set(contents(again, "t")) == after
+        assert is_new or set(contents(again, "t")) == before
+        assert is_new or raised is not None
+        assert not is_new or raised is None or isinstance(raised, UnknownOutcomeError)
+        shutil.rmtree(folder)
+        if not environment.struck:
+            break
