@@ -39,6 +39,8 @@ _AFTER = re.compile(
     r"|; line \d+ pos \d+;\n.*",
     re.DOTALL,
 )
+# The plan that Spark appends to what it finds wrong with a query.
+_PLAN = re.compile(r";\n['!]?[A-Z].*", re.DOTALL)
 _LONGEST = 1_000
 _SOURCE_NOT_FOUND = re.compile(r"\[DATA_SOURCE_NOT_FOUND\].*relstate")
 _NO_SOURCE = (
@@ -117,8 +119,11 @@ def _is_logged(record: logging.LogRecord) -> bool:
 
 
 def find_own_error(text: str) -> errors.RelstateError | None:
-    """Return the error of relstate that is in the text of Spark's exception; None if none is."""
-    for name, message in reversed(_RAISED.findall(text)):
+    """Return the error of relstate that is in the text of Spark's exception; None if none is.
+
+    A plan in the text has the errors that its expressions may raise, none of which was raised.
+    """
+    for name, message in reversed(_RAISED.findall(_PLAN.sub("", text))):
         error_class = getattr(errors, name, None)
         if isinstance(error_class, type) and issubclass(error_class, errors.RelstateError):
             return error_class(message)

@@ -11,9 +11,9 @@ Does not know: where changes come from.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -41,13 +41,19 @@ from relstate.storage import (
 )
 
 from .change_batches import BatchWrite, start_stream
+from .change_expressions import (
+    Expression,
+    as_column,
+    check_condition,
+    expression_type,
+    named_by,
+    required,
+)
 
 _OPERATION = "__relstate_op"
 _ORDER = "__relstate_order"
 # What changes are sorted by. Of a delete and an update with one sequence the delete is the last.
 _SORTED = ("key", "version", "is_delete")
-
-Expression: TypeAlias = str | Column
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +85,18 @@ def make_changelog(
         raise errors.OptionError("give column_list or except_column_list, but not both")
     _check_table(target.definition)
     changelog = Changelog(
-        named_by(source, keys),
+        named_by(source, keys, "keys"),
         sequence_by,
         apply_as_deletes,
-        None if column_list is None else named_by(source, column_list),
-        None if except_column_list is None else named_by(source, except_column_list),
+        None if column_list is None else named_by(source, column_list, "column_list"),
+        None
+        if except_column_list is None
+        else named_by(source, except_column_list, "except_column_list"),
     )
     _check_keys(target.definition, changelog.keys)
     _check_columns(source, changelog)
     _check_sequence(target.definition, source, sequence_by)
+    check_condition(source, apply_as_deletes, "apply_as_deletes")
     return changelog
 
 
@@ -278,7 +287,7 @@ def _check_sequence(
 ) -> None:
     """OptionError for a sequence whose order is not that of the version columns."""
     versions = _versions(definition)
-    data_type = source.select(as_column(sequence_by)).schema.fields[0].dataType
+    data_type = expression_type(source, sequence_by, "sequence_by")
     data_types = [data_type]
     if len(versions) > 1:
         count = len(data_type.fields) if isinstance(data_type, StructType) else 1
@@ -302,30 +311,3 @@ def _check_sequence(
 
 def _versions(definition: TableDefinition) -> tuple[TableColumn, ...]:
     return definition.schema.version_columns(definition.properties.version_columns)
-
-
-def as_column(expression: Expression) -> Column:
-    """Return an expression in SQL, or a Column, as a Column."""
-    return f.expr(expression) if isinstance(expression, str) else expression
-
-
-def required(name: str) -> Column:
-    """Return an expression that fails with NullValueError: an argument is NULL in a change."""
-    return f.raise_error(
-        f.lit(f"\n{errors.__name__}.NullValueError: {name} is NULL in a change of a key\n")
-    )
-
-
-def named_by(source: DataFrame, columns: Sequence[Expression]) -> tuple[str, ...]:
-    """Return the names of columns that are given by name or as an unqualified ``col``."""
-    present = {name.lower() for name in source.columns}
-    return tuple(
-        column if isinstance(column, str) else _name(column, present) for column in columns
-    )
-
-
-def _name(column: Column, present: Collection[str]) -> str:
-    text = str(column).removeprefix("Column<'").removesuffix("'>")
-    # Spark shows a name as it is, in backticks if it has a dot; Spark Connect as it was written.
-    candidates = (text, text[1:-1], text[1:-1].replace("``", "`"))
-    return next((name for name in candidates if name.lower() in present), text)

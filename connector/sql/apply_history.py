@@ -29,8 +29,15 @@ from relstate.connector.types import fields_of
 from relstate.connector.views.views import Views
 from relstate.storage import Store, WriteTarget, errors
 
-from .apply_changes import Expression, as_column, named_by, required
 from .change_batches import BatchWrite, start_stream
+from .change_expressions import (
+    Expression,
+    as_column,
+    check_condition,
+    expression_type,
+    named_by,
+    required,
+)
 
 _START, _END, _DELETE = "__START_AT", "__END_AT", "__IS_DELETE"
 _RESERVED = (_START, _END, _DELETE, "__FIRST_AT", "__IS_FIRST", "__NEXT_IS_FIRST")
@@ -119,6 +126,8 @@ class ChangeHistory:
         )
 
     def _check(self, source: DataFrame) -> None:
+        expression_type(source, self.sequence_by, "sequence_by")
+        check_condition(source, self.apply_as_deletes, "apply_as_deletes")
         reserved = {name.lower(): name for name in _RESERVED}
         for name in self.columns:
             if name.lower() in reserved:
@@ -237,11 +246,14 @@ def _chosen(
     argument: str,
 ) -> tuple[str, ...]:
     """Return those of some columns that a list, or what it leaves out, says; by default all."""
+    except_argument = argument.replace("column_list", "except_column_list")
     if listed is not None and excluded is not None:
-        except_argument = argument.replace("column_list", "except_column_list")
         raise errors.OptionError(f"give {argument} or {except_argument}, but not both")
     by_name = {name.lower(): name for name in columns}
-    names = named_by(source, listed if listed is not None else excluded or ())
+    if listed is not None:
+        names = named_by(source, listed, argument)
+    else:
+        names = named_by(source, excluded or (), except_argument)
     for name in names:
         if name.lower() not in by_name:
             raise errors.SchemaMismatchError(

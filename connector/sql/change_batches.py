@@ -65,6 +65,16 @@ class BatchWrite:
         return options
 
 
+def check_batch(*stream_arguments: Any) -> None:
+    """OptionError for an argument of streams, whose source is a batch."""
+    if any(argument is not None for argument in stream_arguments):
+        raise errors.OptionError(
+            "checkpoint, trigger and query_name are for a stream, and the source is a batch: pass "
+            "a DataFrame of spark.readStream, or leave them out and pass txn_app_id and "
+            "txn_version, with which a batch is applied once"
+        )
+
+
 def start_stream(
     source: DataFrame,
     write: Callable[[DataFrame, int], None],

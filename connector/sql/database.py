@@ -33,8 +33,10 @@ from relstate.connector.views.views import Views
 from relstate.storage import CompactionReport, Predicate, Store, errors, parse_instant
 
 from . import dml_run
-from .apply_changes import ChangeApplier, Expression, make_changelog
+from .apply_changes import ChangeApplier, make_changelog
 from .apply_history import ChangeHistory, HistoryApplier
+from .change_batches import check_batch
+from .change_expressions import Expression
 from .check_views import ViewReport, check_views
 from .create_as import TableCreator
 from .create_table import CreateTableAs
@@ -400,6 +402,8 @@ class Database:
             )
         if source.isStreaming:
             self._check_application(txn_app_id)
+        else:
+            check_batch(checkpoint, trigger, query_name)
         tracked = (track_history_column_list, track_history_except_column_list)
         columns = (column_list, except_column_list)
         if str(stored_as_scd_type) == "2":

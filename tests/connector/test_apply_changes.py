@@ -166,6 +166,24 @@ def test_columns_may_have_any_names(
             "columns that the table does not have: op",
         ),
         ({"checkpoint": None, "keys": ["name"]}, OptionError, "those of the table 'users' are id"),
+        ({"checkpoint": "/tmp/x"}, OptionError, "the source is a batch"),
+        ({"keys": "id"}, OptionError, r"keys is 'id': pass a list, \['id'\]"),
+        ({"column_list": "id"}, OptionError, "column_list is 'id': pass a list"),
+        ({"sequence_by": "sq"}, OptionError, "sequence_by is 'sq': .*`sq` cannot be resolved"),
+        ({"sequence_by": None}, OptionError, "sequence_by is None: pass an expression"),
+        ({"apply_as_deletes": "opp = 'D'"}, OptionError, "apply_as_deletes .*`opp` cannot be"),
+        ({"apply_as_deletes": "op = "}, OptionError, "apply_as_deletes is 'op = ': .*end of input"),
+        ({"apply_as_deletes": "op"}, OptionError, "is 'op', of type string: pass a condition"),
+        (
+            {"stored_as_scd_type": 2, "apply_as_deletes": "opp = 'D'"},
+            OptionError,
+            "apply_as_deletes is .*`opp`",
+        ),
+        (
+            {"stored_as_scd_type": 2, "track_history_except_column_list": "name"},
+            OptionError,
+            "track_history_except_column_list is 'name': pass a list",
+        ),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused(

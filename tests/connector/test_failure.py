@@ -87,6 +87,17 @@ def test_no_error_is_made_up(text: str) -> None:
     assert find_own_error(text) is None
 
 
+def test_an_error_that_a_plan_may_raise_is_not_raised() -> None:
+    """A mistyped column is not reported as the error of an expression beside it in the plan."""
+    text = (
+        "[UNRESOLVED_COLUMN.WITH_SUGGESTION] `opp` cannot be resolved; line 1 pos 0;\n"
+        "'Project [coalesce(seq#1, raise_error(USER_RAISED_EXCEPTION, map(errorMessage, \n"
+        "relstate.storage.errors.NullValueError: sequence_by is NULL\n)))]\n+- LogicalRDD [seq#1]"
+    )
+
+    assert find_own_error(text) is None
+
+
 def test_a_direct_call_raises_our_own_class() -> None:
     """Relstate's class is raised, however Spark wrapped it, without Spark's stack."""
     with pytest.raises(ConflictError, match=r"^twice$") as caught, unwrap_errors():
