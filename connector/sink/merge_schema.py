@@ -64,10 +64,23 @@ def mismatch_error(
         return errors.SchemaMismatchError(f"{error}. {advice}")
     changes = list(_schema_changes(store, definition)) if definition.older_schemas else []
     history = f". The table's schema has changed: {'; '.join(changes)}" if changes else ""
-    return errors.SchemaMismatchError(
-        f"{error}{history}. Add columns with ALTER TABLE, or write by format('relstate') with the "
-        "option mergeSchema=true, which adds columns and widens types"
-    )
+    return errors.SchemaMismatchError(f"{error}{history}{_merge_advice(definition.schema, rows)}")
+
+
+def _merge_advice(schema: TableSchema, rows: pa.Schema) -> str:
+    """Return that the table can take the rows' new columns and wider types, if they have any."""
+    own = {column.name.lower(): column for column in schema.columns}
+    keys = {column.id for column in schema.key_columns}
+    columns = [(own.get(field.name.lower()), field.type) for field in arrow.fields_of(rows)]
+    if any(
+        column is None or (column.id not in keys and is_wider(column.type, data_type))
+        for column, data_type in columns
+    ):
+        return (
+            ". Add or widen columns with ALTER TABLE, or write by format('relstate') with the "
+            "option mergeSchema=true, which does both"
+        )
+    return ""
 
 
 def _feed_advice(schema: TableSchema, rows: pa.Schema) -> str | None:

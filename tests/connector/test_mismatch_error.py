@@ -54,6 +54,27 @@ def test_columns_of_a_commit_are_to_be_left_out(users: Store) -> None:
 
 def test_other_columns_may_be_added_by_the_write(users: Store) -> None:
     """A column that is not a change feed's is one that the table may get."""
-    assert "mergeSchema=true, which adds columns" in message(users, "city")
+    assert "mergeSchema=true, which does both" in message(users, "city")
     users.add_columns("users", "_change_type STRING")
-    assert "mergeSchema=true, which adds columns" in message(users, "_change_type", "city")
+    assert "mergeSchema=true, which does both" in message(users, "_change_type", "city")
+
+
+@pytest.mark.parametrize(
+    ("rows", "has_advice"),
+    [
+        ([("name", pa.string())], False),
+        ([("id", pa.int64())], False),
+        ([("id", pa.int32()), ("name", pa.int32())], False),
+        ([("id", pa.int32()), ("score", pa.int64())], True),
+    ],
+    ids=["without the key", "a wider key", "another type", "a wider type"],
+)
+def test_mergeschema_is_named_only_where_it_helps(
+    users: Store, rows: list[tuple[str, pa.DataType]], has_advice: bool
+) -> None:
+    """It neither adds a column that the rows lack nor converts a type that is not wider."""
+    users.add_columns("users", "score INT")
+    definition = users.jobs.write_target("users").definition
+    error = mismatch_error(users, definition, SchemaMismatchError("no"), pa.schema(rows))
+
+    assert ("mergeSchema" in str(error)) == has_advice
