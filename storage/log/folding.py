@@ -68,8 +68,14 @@ class Folding:
         try:
             self.put_checkpoint(state)
             self.fold()
-        except (RelstateError, FileNotFoundError) as error:
-            _logger.warning("the log could not be folded at epoch %d: %s", state.epoch, error)
+        except Exception as error:  # the commit happened: who sees an error would repeat it
+            is_unexpected = not isinstance(error, RelstateError | FileNotFoundError)
+            _logger.warning(
+                "the log could not be folded at epoch %d: %s",
+                state.epoch,
+                error,
+                exc_info=is_unexpected,
+            )
 
     def put_checkpoint(self, state: StoreState) -> None:
         """Write the checkpoint of a state unless it exists."""

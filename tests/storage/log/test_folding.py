@@ -8,6 +8,7 @@ import pytest
 
 from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.log.log import Log
+from relstate.storage.log.state import StoreState
 from relstate.storage.paths import (
     archive_path,
     archived_checkpoint_path,
@@ -126,6 +127,22 @@ def test_a_fold_in_trouble_does_not_undo_the_commit(
     path.write_bytes(whole)
     advanced(log, state, 96)
     assert not environment.exists(entry_path(64))
+
+
+def test_an_unforeseen_error_does_not_fail_the_commit(
+    environment: LocalEnvironment, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A caller that saw it would write again what is in the log."""
+
+    def fail(_: StoreState) -> None:
+        raise ZeroDivisionError("unforeseen")
+
+    log, state = new_store(environment, "t")
+    state = advanced(log, state, 31)
+    monkeypatch.setattr(log.folding, "put_checkpoint", fail)
+
+    assert advanced(log, state, 33).epoch == Log(environment).load().epoch == 33
+    assert "unforeseen" in caplog.text
 
 
 def test_checkpoints_are_created_once(environment: LocalEnvironment) -> None:
