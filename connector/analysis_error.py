@@ -89,6 +89,8 @@ def _sentence(
             f"there is no table or view {name}{_suggestion(name, tables)}; the tables of the store "
             f"are: {table_names}"
         )
+    if condition == "UNBOUND_SQL_PARAMETER":
+        return _unbound_parameter(parameters.get("name", ""))
     routine = parameters.get("routineName", "").rpartition(".")[2].strip("`")
     if condition == "ROUTINE_NOT_FOUND" and routine.lower() in _TABLE_FUNCTIONS:
         return (
@@ -109,6 +111,13 @@ def _sentence(
             f"have: {column_lists}"
         )
     return None
+
+
+def _unbound_parameter(name: str) -> str:
+    """Return what to do about a parameter without a value; Spark names a ``?`` by its place."""
+    if name.startswith("_") and name[1:].isdecimal():
+        return "a parameter ? has no value: pass the values of all ? as a list, db.sql(text, [...])"
+    return f"the parameter :{name} has no value: pass it in a dict, db.sql(text, {{{name!r}: ...}})"
 
 
 def _plain_name(name: str, tables: Sequence[str]) -> str | None:

@@ -281,6 +281,7 @@ def _parse_options(
     names = {name.lower(): name for name in parsers}
     values: dict[str, Any] = {}
     problems: list[str] = []
+    invalid: set[str] = set()
     for key, text in options.items():
         if is_storage_option(key):
             continue
@@ -294,11 +295,14 @@ def _parse_options(
             # A path may have credentials, which its error does not repeat.
             value_text = "" if name == "path" else f" is {text!r}"
             problems.append(f"option {name!r}{value_text}: {error}")
+            invalid.add(name)
     if "path" in values:
         values["path"] = location({**options, "path": values["path"]})
     present = {names.get(key.lower()) for key in options}
     problems += [_MISSING[name] for name in _REQUIRED if name not in present]
-    problems += [problem for check in checks if (problem := check(values)) is not None]
+    if not invalid:
+        # A check that lacks a value would blame options that are right.
+        problems += [problem for check in checks if (problem := check(values)) is not None]
     if problems:
         raise errors.OptionError(_join_problems(problems, operation))
     return values
@@ -369,7 +373,10 @@ def _check_range(values: Mapping[str, Any]) -> str | None:
         if kind == "Timestamp":
             start, end = _time(values, "startingTimestamp"), _time(values, "endingTimestamp")
         if start is not None and end is not None and start != LATEST and end < start:
-            return f"option 'ending{kind}' is before 'starting{kind}'"
+            return (
+                f"the change feed ends before it starts: option 'starting{kind}' is "
+                f"{str(start)!r}, and 'ending{kind}' is {str(end)!r}"
+            )
     return None
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -57,7 +56,6 @@ from .pushed_limit import PushedLimit, pushed_limit
 from .remaining_time import showing_expiries, ttl_calls, with_remaining_times
 from .session_settings import SessionSettings
 
-_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_CONDITION = 1 << 20
 # Rows of a LIMIT that the driver reads.
 _MOST_LIMITED = 8192
@@ -265,7 +263,9 @@ class QueryReader:
         if feed.last is not None:
             end = "Version" if isinstance(feed.last, int) else "Timestamp"
             options[f"ending{end}"] = str(feed.last)
-        elif kind == "Version":
+        elif isinstance(feed.first, int):
+            if feed.first > self.epoch:
+                self._store.state_at(feed.first)
             options["endingVersion"] = str(self.epoch)
         if kind == "Timestamp":
             options["timeZone"] = self._session.time_zone
@@ -329,15 +329,11 @@ class QueryReader:
         return self._states[as_of]
 
     def epoch_of(self, as_of: AsOf) -> int:
-        """Return the epoch that ``AS OF`` names. EpochNotFoundError, EpochExpiredError."""
+        """Return the epoch that ``AS OF`` names. Errors: as `epoch_at`; for a text, `instant`."""
         if as_of.version is not None:
             return as_of.version
-        # Spark knows what the text means, and in which time zone.
-        with unwrap_errors():
-            micros = self._spark.sql(
-                f"SELECT unix_micros(CAST({as_of.timestamp} AS TIMESTAMP))"
-            ).collect()[0][0]
-        return self._store.epoch_at(_BEGINNING + timedelta(microseconds=micros))
+        assert as_of.timestamp is not None
+        return self._store.epoch_at(self._session.instant(as_of.timestamp))
 
     def _id_of(self, reference: TableReference) -> int:
         return self._state_of(reference.as_of).table(reference.name).definition.table_id

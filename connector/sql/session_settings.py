@@ -7,10 +7,15 @@ Does not know: what a query needs them for.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 
 from pyspark.sql import SparkSession
 
+from relstate.connector.failure import unwrap_errors
+from relstate.storage import errors
+
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMESTAMP = "TIMESTAMP_LTZ"
 
 
@@ -67,6 +72,21 @@ class SessionSettings:
     def has_single_pipes(self) -> bool:
         """Whether ``|`` before the word of an operator is ``|>``, as by default."""
         return self._is("spark.sql.parser.singleCharacterPipeOperator.enabled", "true")
+
+    def instant(self, literal: str) -> datetime:
+        """Return the instant that a text, a literal of SQL, is as a TIMESTAMP in the session.
+
+        UnsupportedStatementError for a text that is not a time.
+        """
+        with unwrap_errors():
+            query = self.spark.sql(f"SELECT unix_micros(try_cast({literal} AS TIMESTAMP_LTZ))")
+            micros = query.collect()[0][0]
+        if micros is None:
+            raise errors.UnsupportedStatementError(
+                f"TIMESTAMP AS OF {literal}: this is not a time; write one such as '2026-03-01', "
+                "'2026-03-01 08:30:00' or '2026-03-01T08:30:00+01:00'"
+            )
+        return _BEGINNING + timedelta(microseconds=micros)
 
     def _is(self, name: str, default: str) -> bool:
         return str(self.spark.conf.get(name, default)).lower() == "true"

@@ -13,6 +13,7 @@ from relstate.connector.options import (
     _ALL_NAMES,
     ReadOptions,
     WriteOptions,
+    feed_options,
     read_options,
     stream_write_options,
     write_options,
@@ -164,6 +165,25 @@ def test_every_problem_is_told_at_once() -> None:
     for part in ("'tabel'", "'versionAsOf'", "'numPartitions'", "'path'", "'table', the name"):
         assert part in text
     assert "\n" not in text
+
+
+def test_a_value_that_is_refused_is_the_only_problem() -> None:
+    """Options that go with it are not called missing or useless."""
+    feed = {**PLACE, "startingTimestamp": "soon", "timeZone": "UTC"}
+    for parse, options, part in (
+        (feed_options, feed, "'startingTimestamp' is 'soon'"),
+        (write_options, {**PLACE, "txnAppId": "a", "txnVersion": "x"}, "'txnVersion' is 'x'"),
+    ):
+        with pytest.raises(OptionError) as caught:
+            parse(options)
+        assert part in str(caught.value)
+        assert "problems" not in str(caught.value)
+
+
+def test_a_range_that_ends_before_it_starts_shows_both_ends() -> None:
+    """Whoever made them of variables sees the values."""
+    with pytest.raises(OptionError, match="'startingVersion' is '5', and 'endingVersion' is '3'"):
+        feed_options({**PLACE, "startingVersion": "5", "endingVersion": "3"})
 
 
 def test_several_paths_are_refused() -> None:

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.errors import AnalysisException
 
 from relstate.connector.sql import Database, planned_query
 from relstate.connector.sql.query_reader import QueryReader
 from relstate.storage import Store
+from relstate.storage.errors import EpochNotFoundError, UnsupportedStatementError
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -239,6 +241,35 @@ def test_a_reference_may_be_of_another_epoch(both: Database, store: Store) -> No
     assert counted(both, query.format(f"FOR VERSION AS OF {before} AS")) == 25
     assert counted(both, query.format(f"TIMESTAMP AS OF '{text}'")) == 25
     assert counted(both, query.format("")) == 1
+
+
+@pytest.mark.parametrize("statement", ["SELECT * FROM a {}", "RESTORE TABLE a TO {}"])
+def test_a_time_that_is_none_is_refused(both: Database, statement: str) -> None:
+    """The error shows the text, not the query by which Spark reads it; with and without ANSI."""
+    text = statement.format("TIMESTAMP AS OF 'noon or so'")
+    for ansi in ("true", "false"):
+        both.spark.conf.set("spark.sql.ansi.enabled", ansi)
+        try:
+            with pytest.raises(UnsupportedStatementError, match=r"AS OF 'noon or so': .* not a t"):
+                both.sql(text)
+        finally:
+            both.spark.conf.unset("spark.sql.ansi.enabled")
+
+
+@pytest.mark.parametrize(
+    ("marker", "advice"),
+    [("?", r"as a list, db.sql\(text, \["), (":k", r"parameter :k has no value")],
+)
+def test_a_parameter_without_args_is_refused(both: Database, marker: str, advice: str) -> None:
+    """The error says how values are passed; Spark's names a place in the text."""
+    with pytest.raises(AnalysisException, match=advice):
+        both.sql(f"SELECT * FROM a WHERE k = {marker}")
+
+
+def test_changes_after_the_latest_epoch_are_refused(both: Database, store: Store) -> None:
+    """The error names the epoch that does not exist, not options that nobody set."""
+    with pytest.raises(EpochNotFoundError, match=f"no epoch {store.epoch + 1}: .* at epoch"):
+        both.sql(f"SELECT * FROM table_changes('a', {store.epoch + 1})")
 
 
 @pytest.mark.parametrize(
