@@ -23,8 +23,10 @@ def parse_key(words: Sequence[str], key: Sequence[types.Field]) -> tuple[Any, ..
     """
     if len(words) != len(key):
         names = ", ".join(map(str, key))
+        option = next((word for word in words if word.startswith("--")), None)
+        advice = "" if option is None else f"; {option!r} is not an option"
         raise errors.SchemaMismatchError(
-            f"the primary key is ({names}): it takes {len(key)} values, not {len(words)}"
+            f"the primary key is ({names}): it takes {len(key)} values, not {len(words)}{advice}"
         )
     return tuple(_parse_word(*pair) for pair in zip(words, key, strict=True))
 

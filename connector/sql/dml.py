@@ -361,7 +361,7 @@ def _ttl(reader: TokenReader) -> int | None:
     # A parameter comes as (- 5) if it is negative, and as 5000000000L if it is large.
     is_in_parentheses = reader.accept("(")
     is_negative = reader.accept("-")
-    seconds = reader.whole_number("a whole number of seconds, of at most 18 digits")
+    seconds = reader.whole_number("a whole number of seconds (at most 18 digits)")
     reader.accept("::", "L")
     if is_in_parentheses:
         reader.expect(")")

@@ -61,7 +61,10 @@ class LogFiles:
             names = self.environment.list(LOG)
         except FileNotFoundError:
             if self.environment.exists(""):
-                raise NotAStoreError(f"{root}: this is not a store, it has no {LOG}") from None
+                raise NotAStoreError(
+                    f"{root}: this is not a store, it has no folder {LOG}: name the folder of a "
+                    "store, or create one in a folder of its own"
+                ) from None
             raise StoreNotFoundError(
                 f"{root}: there is no store here: create one with relstate.create(path) or the "
                 "command relstate create"

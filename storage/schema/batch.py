@@ -97,8 +97,8 @@ class BatchShape:
         row = self._described(batch, pc.index(batch.column(index).is_null(), True).as_py())
         if name in self._keys:
             raise NullKeyError(
-                f"the primary key column {name!r} is NULL in {row}; every row needs a whole key, "
-                "but in a table that is created with TBLPROPERTIES ('nullable_key' = 'true')"
+                f"the primary key column {name!r} is NULL in {row}: leave the row out, give it "
+                "a key, or create the table with the property 'nullable_key' = 'true'"
             )
         raise NullValueError(f"the NOT NULL column {name!r} is NULL in {row}")
 

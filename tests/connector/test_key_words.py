@@ -75,6 +75,8 @@ def test_a_key_has_as_many_words_as_columns() -> None:
     assert parse_key(["-1", "x"], key) == (-1, "x")
     with pytest.raises(SchemaMismatchError, match=r"\(a INT, b STRING\): it takes 2 values, not 1"):
         parse_key(["1"], key)
+    with pytest.raises(SchemaMismatchError, match="not 4; '--epoch' is not an option"):
+        parse_key(["1", "x", "--epoch", "9"], key)
 
 
 def test_a_moment_without_a_zone_is_in_utc() -> None:

@@ -112,7 +112,7 @@ def test_a_long_value_is_shown_in_part() -> None:
 
 def test_a_null_in_a_key_is_named() -> None:
     """The first row whose key is NULL is named."""
-    with pytest.raises(NullKeyError, match="'id' is NULL in row 1 of the batch"):
+    with pytest.raises(NullKeyError, match="'id' is NULL in row 1 of the batch: leave the row out"):
         shape().conform(batch(id=[1, None, None], must=[1, 2, 3]))
 
 
