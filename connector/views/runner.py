@@ -89,7 +89,7 @@ class JobRunner:
         if not plan.reads_clock:
             return None
         session = self._sessions.of(state.views[view_id].definition.settings)
-        with keep_active_session(self._sessions.spark):
+        with keep_active_session(self._sessions.spark, session):
             return ClockReading.at(session, plan.temporal_filters, time, before)
 
     def next_expiries(
@@ -186,7 +186,7 @@ class JobRunner:
 
     def _run_once(self, job: ViewJob) -> JobOutput:
         session = self._sessions.of(job.view.definition.settings)
-        with unwrap_errors(), keep_active_session(self._sessions.spark):
+        with unwrap_errors(), keep_active_session(self._sessions.spark, session):
             if is_classic(session) and is_small(job) and can_run_locally(job.plan):
                 output = run_locally(job, self._evaluator(session), self._store.environment)
                 if output is not None:

@@ -50,22 +50,28 @@ def is_classic(spark: SparkSession) -> bool:
 
 
 @contextmanager
-def keep_active_session(spark: SparkSession) -> Iterator[None]:
+def keep_active_session(spark: SparkSession, own: SparkSession | None = None) -> Iterator[None]:
     """Keep this thread's active session: Spark activates the session that makes a frame.
 
-    ``spark``: the user's session, which is the active one for Python.
+    ``spark``: the user's session, which is the active one for Python. ``own``: the session that is
+    active within: Spark 4.3 reads some settings, as of ``groupBy().agg()``, from the active
+    session and not from that of the frame.
     """
     if not is_classic(spark):  # Spark Connect activates nothing
         yield
         return
     kind = SparkSession._get_j_spark_session_class(spark._jvm)
     active = kind.getActiveSession()
+    if own is not None:
+        kind.setActiveSession(own._jsparkSession)
     try:
         yield
     finally:
         if active.isDefined():
             kind.setActiveSession(active.get())
             SparkSession._activeSession = spark
+        elif own is not None:
+            kind.clearActiveSession()
 
 
 class Sessions:

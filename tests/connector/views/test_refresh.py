@@ -9,13 +9,14 @@ import pyarrow as pa
 import pytest
 
 from relstate.connector.sql import Database
-from relstate.connector.views import views
+from relstate.connector.views import runner, views
 from relstate.connector.views.creation import new_view
 from relstate.connector.views.rebuild import find_differences
 from relstate.connector.views.refresh import view_failure
 from relstate.storage import NewView, Store, errors, read_failure
 from relstate.storage.paths import archive_path, entry_path
 from support.faulty_environment import FaultyEnvironment
+from support.local import IN_JOB, local_rows
 from support.multisets import difference, rows_of_table
 from support.spark import configured
 from support.stores import unsynced
@@ -23,7 +24,9 @@ from support.stores import unsynced
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+    from relstate.connector.views.job import ViewJob
 
 # A diamond over a table: both is over sums and tops, which are over t.
 DIAMOND = {
@@ -273,6 +276,26 @@ def test_the_session_of_the_user_stays_the_active_one(db: Database) -> None:
         python_session = db.spark.getActiveSession()
         assert python_session is not None
         assert python_session._jsparkSession.equals(active)
+
+
+def test_a_job_begins_in_the_session_of_its_view(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark reads some settings, as of TIME in ``agg()``, from the session that is active."""
+    jvm: Any = db.spark._jvm
+    are_active: list[bool] = []
+    report_frame = runner.report_frame
+
+    def observed(job: ViewJob, session: SparkSession) -> DataFrame:
+        active = jvm.SparkSession.getActiveSession().get()
+        are_active.append(active.equals(session._jsparkSession))
+        return report_frame(job, session)
+
+    monkeypatch.setattr(runner, "report_frame", observed)
+    with local_rows(IN_JOB):
+        create(db, {"middle": "SELECT g, median(v) AS m FROM t GROUP BY g"})
+
+    assert are_active == [True]
 
 
 def test_a_view_keeps_to_the_settings_it_was_created_under(db: Database) -> None:
