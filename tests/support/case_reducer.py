@@ -187,6 +187,7 @@ _SIMPLIFICATIONS: tuple[Callable[[Case], Case], ...] = (
     lambda case: replace(case, local_rows=IN_DRIVER),
     lambda case: replace(_in_one_unit(case), vnode_count=1),
     _in_one_unit,
+    lambda case: replace(case, time_zone="UTC"),
 )
 
 

@@ -85,14 +85,21 @@ def _failing_tasks() -> Iterator[None]:
         yield
 
 
+def _session(spark: SparkSession, time_zone: str) -> SparkSession:
+    """Return a new session in a time zone."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", time_zone)
+    return session
+
+
 class _Run:
     def __init__(self, spark: SparkSession, store: Store, clock: ManualClock, case: Case) -> None:
-        self._spark = spark
         self._store = store
         self._clock = clock
         self._case = case
-        self._db = Database(spark, store)
-        self._batch = spark.newSession()
+        self._session = _session(spark, case.time_zone)
+        self._db = Database(self._session, store)
+        self._batch = _session(spark, case.time_zone)
         for name, value in INTERPRETED.items():
             self._batch.conf.set(name, value)
         self._rows = {table.name: LiveRows(table) for table in case.tables}
@@ -145,7 +152,7 @@ class _Run:
         path = self._store.path
         environment = FaultyEnvironment(path, crash_at=accident, clock=self._clock)
         with environment.crashing(), suppress(Exception):
-            act(Database(self._spark, Store.open(path, environment=environment)))
+            act(Database(self._session, Store.open(path, environment=environment)))
         registry.close(path)
         if environment.struck:
             self._outcome.accidents.append(accident)

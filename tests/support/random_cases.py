@@ -17,7 +17,9 @@ _STEPS = 5
 _UNITS = (1, 1, 1, 1, 1, 1, 1, 3, 3, 8)
 _PART_ROWS = (None, None, None, None, None, None, 8, 20)
 # So many seconds pass before a step; rows have times that are 40 minutes apart.
-_SECONDS = (0, 0, 0, 20, 2400, 2400, 7200, 93_600)
+_SECONDS = (0, 0, 0, 20, 2400, 2400, 7200, 66_000, 93_600)
+# In Almaty clocks are turned back by an hour 20 hours after the first time.
+_TIME_ZONES = ("UTC", "UTC", "Asia/Almaty", "Asia/Kathmandu")
 _COMMIT = ("write _log/*", "link _log/*", "sync _log")
 
 
@@ -43,6 +45,7 @@ def random_case(seed: int, views: int = 12) -> Case:
         random.choice(_PART_ROWS),
         random.choice([None, None, 1]),
         random.choice([IN_DRIVER, IN_EITHER, IN_JOB]),
+        random.choice(_TIME_ZONES),
     )
 
 

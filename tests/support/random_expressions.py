@@ -36,18 +36,24 @@ _EXPRESSIONS: Mapping[str, Sequence[str]] = {
         "{0} + 1", "{0} % 3", "coalesce({0}, 0)", "CASE WHEN {0} > 1 THEN {0} END", "-{0}",
         "abs({0})", "nullif({0}, 1)", "if({0} IS NULL, 7, {0})", "greatest({0}, 1)", "{0} * 2",
         "CASE {0} WHEN 1 THEN 10 WHEN 2 THEN NULL ELSE {0} END",
+        "{0} DIV 2", "pmod({0}, 3)", "{0} & 1", "round({0}, -1)",
     ),
     "s": (
         "upper({0})", "concat({0}, '!')", "coalesce({0}, '?')", "nullif({0}, 'a')", "trim({0})",
         "{0} || 'x'", "substring({0}, 1, 1)", "CASE WHEN {0} = 'a' THEN 'b' ELSE {0} END",
+        "regexp_replace({0}, '[ab]', '')", "rpad({0}, 2, ' ')", "split_part({0}, 'a', 1)",
     ),
-    "m": ("coalesce({0}, 0)", "CAST({0} AS DECIMAL(10,1))", "-{0}", "abs({0})", "floor({0})"),
+    "m": ("coalesce({0}, 0)", "CAST({0} AS DECIMAL(10,1))", "-{0}", "abs({0})", "floor({0})",
+          "round({0}, 1)", "{0} * 1.5", "{0} / 4", "{0} % 2"),
     "x": ("coalesce({0}, 1.5D)", "abs({0})", "{0} * 2", "nanvl({0}, 0D)", "-{0}"),
     "d": ("date_add({0}, 1)", "coalesce({0}, DATE'2024-03-01')", "last_day({0})"),
     "t": ("date_trunc('HOUR', {0})", "{0} + INTERVAL 1 HOUR"),
     "b": ("NOT {0}", "coalesce({0}, true)", "{0} <=> true"),
+    # Names of columns are names of variables, too.
     "a": ("sort_array({0})", "array_distinct({0})", "filter({0}, e -> e > 0)",
-          "coalesce({0}, array(9))"),
+          "coalesce({0}, array(9))", "filter({0}, n -> n > 0)", "transform({0}, (k, g) -> k + g)",
+          "array_sort({0}, (l, r) -> CASE WHEN l > r THEN -1 WHEN l < r THEN 1 ELSE 0 END)",
+          "array_union({0}, array(1))", "slice({0}, 1, 2)"),
     "z": ("date_trunc('HOUR', {0})::TIMESTAMP_NTZ", "{0} + INTERVAL '40' MINUTE",
           "{0} + INTERVAL 1 MONTH", "coalesce({0}, TIMESTAMP_NTZ'2024-02-28 23:00:00')"),
     "c": ("coalesce({0}, TIME'12:00:00')", "nullif({0}, TIME'09:00:00')",
@@ -67,7 +73,8 @@ _EXPRESSIONS: Mapping[str, Sequence[str]] = {
 }  # fmt: skip
 _CONVERSIONS: Mapping[str, Sequence[Typed]] = {
     "i": (("CAST({0} AS STRING)", "s"), ("{0} > 1", "b"), ("array({0}, 1)", "a"),
-          ("CAST({0} AS DECIMAL(10,1))", "m"), ("CAST({0} AS DOUBLE)", "x")),
+          ("CAST({0} AS DECIMAL(10,1))", "m"), ("CAST({0} AS DOUBLE)", "x"), ("{0} / 4", "x"),
+          ("CASE WHEN {0} > 1 THEN 'big' WHEN {0} IS NULL THEN 'none' ELSE 'small' END", "s")),
     "s": (("length({0})", "i"), ("{0} IS NULL", "b"), ("ascii({0})", "i")),
     "m": (("CAST({0} AS INT)", "i"), ("CAST({0} AS STRING)", "s")),
     "x": (("isnan({0})", "b"),),
@@ -76,7 +83,8 @@ _CONVERSIONS: Mapping[str, Sequence[Typed]] = {
     "t": (("hour({0})", "i"), ("CAST({0} AS DATE)", "d")),
     "b": (("CAST({0} AS INT)", "i"), ("if({0}, 'yes', 'no')", "s")),
     "a": (("size({0})", "i"), ("try_element_at({0}, 1)", "i"), ("array_contains({0}, 2)", "b"),
-          ("array_max({0})", "i")),
+          ("array_max({0})", "i"), ("forall({0}, n -> n > 0)", "b"), ("array_join({0}, ',')", "s"),
+          ("CAST(aggregate({0}, 0L, (n, e) -> n + coalesce(e, 0)) AS INT)", "i")),
     "z": (("hour({0})", "i"), ("CAST({0} AS DATE)", "d"), ("CAST({0} AS TIMESTAMP)", "t"),
           ("{0} - TIMESTAMP_NTZ'2024-02-28 23:00:00'", "y"), ("CAST({0} AS TIME)", "c")),
     "c": (("hour({0})", "i"), ("CAST({0} AS STRING)", "s"), ("{0} - TIME'09:00:00'", "y")),
@@ -94,7 +102,9 @@ _CONDITIONS: Mapping[str, Sequence[str]] = {
     "i": ("{0} > 0", "{0} % 2 = 0", "{0} IS NULL OR {0} < 3", "{0} IN (0, 1, 2)",
           "{0} NOT IN (1, 3)", "{0} BETWEEN 0 AND 2", "{0} <> 1", "{0} <=> NULL", "{0} = 1"),
     "s": ("{0} <> 'a'", "{0} LIKE 'a%'", "{0} IS NOT NULL", "length({0}) < 2", "{0} = 'b'",
-          "{0} IN ('a', 'b', '')"),
+          "{0} IN ('a', 'b', '')", "{0} RLIKE '^[ab]'", "{0} ILIKE 'A_'",
+          "{0} LIKE ANY ('a%', 'b')",
+          "{0} = 'a '", "trim({0}) = ''"),
     "m": ("{0} > 0", "{0} <= 2.5"),
     "x": ("{0} > 0", "isnan({0}) OR {0} IS NULL OR {0} < 1", "{0} = 1.5"),
     "d": ("{0} > DATE'2024-02-28'", "month({0}) = 2"),
@@ -132,6 +142,8 @@ _CLOCK_CONDITIONS: Mapping[str, Sequence[str]] = {
 }  # fmt: skip
 TIMED = frozenset(_CLOCK_CONDITIONS)
 """The kinds of what is compared with the present time."""
+# Functions of aggregates, which take no FILTER.
+_FUNCTIONS = ("sort_array(", "transform(", "CAST(")
 # Of strings in which the case does not matter, what is the same for equal ones.
 _LOWER = re.compile(r"lower\(([\w.]+)\)")
 _FRAMES = (
@@ -247,7 +259,13 @@ class ExpressionMaker:
             (a, b) for a, x in left for b, y in right
             if a != b and (x == y or (mixed and x in _NUMBERS and y in _NUMBERS))
         ]  # fmt: skip
-        return self._random.choice(pairs) if pairs else None
+        if not pairs:
+            return None
+        first, second = self._random.choice(pairs)
+        if self._flip(0.1):
+            kind = next(kind for text, kind in left if text == first)
+            first, _ = self._value([(first, kind)], kind)
+        return first, second
 
     def _comparison(self, left: str, right: str) -> str:
         form = self._random.choice(
@@ -316,13 +334,37 @@ class ExpressionMaker:
         if self._flip(0.08):
             second, _ = self._value(exact)
             forms = [(f"count(DISTINCT {{0}}, {second})", "i")]
+        elif self._flip(0.08):
+            forms = self._more_calls(exact, kind)
         form, result = self._random.choice(forms)
         call = form.format(self._compared(text) if form.startswith("count(") else text)
         if self._flip(0.04) and (clock := self._clock_condition(exact)) is not None:
             return f"count(*) FILTER (WHERE {clock})", "i"
-        if self._flip(0.2) and not form.startswith(("sort_array(", "transform(", "CAST(")):
+        if self._flip(0.2) and form.endswith(")") and not form.startswith(_FUNCTIONS):
             call += f" FILTER (WHERE {self._condition(exact)})"
         return call, result
+
+    def _more_calls(self, exact: Sequence[Typed], kind: str) -> list[Typed]:
+        """Return aggregates with a condition in their argument, and of structs."""
+        condition, (second, _) = self._condition(exact), self._value(exact)
+        condition = condition.replace("{", "{{").replace("}", "}}")
+        pair = f"named_struct('p', {{0}}, 'q', {second})"
+        forms: list[Typed] = [
+            (f"count(CASE WHEN {condition} THEN {{0}} END)", "i"),
+            (f"count(DISTINCT CASE WHEN {condition} THEN {{0}} END)", "i"),
+            (f"sum(if({condition}, 1, 0))", "i"),
+            (f"max(CASE WHEN {condition} THEN {{0}} END)", kind),
+            (f"max({pair}).p", kind), (f"min({pair}).p", kind), (f"count(DISTINCT {pair})", "i"),
+            (f"element_at(sort_array(collect_list({pair})), -1).p", kind),
+        ]  # fmt: skip
+        if kind in _NUMBERS:
+            forms += [(f"sum(CASE WHEN {condition} THEN {{0}} ELSE 0 END)", kind)] * 2
+        return forms
+
+    def _over_call(self, call: Typed) -> Typed:
+        """Return an expression over a call, sometimes the call alone."""
+        text, kind = call
+        return self._value([(f"({text})", kind)]) if self._flip(0.3) else call
 
     def _of_two_numbers(self, exact: Sequence[Typed]) -> Typed:
         """Return an aggregate of pairs of whole numbers, whose sums are exact in Spark, too."""

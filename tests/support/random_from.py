@@ -34,6 +34,10 @@ GENERATORS = (
     ("json_tuple(to_json({0}), 'n', 'g')", "ss", "j"), ("inline(map_entries({0}))", "si", "p"),
 )  # fmt: skip
 """Functions that return rows, the kinds of their columns, and the kind of {0}."""
+# Names of columns of tables, which outputs sometimes have, too.
+_NAMES: Mapping[str, Sequence[str]] = {
+    "i": ("n", "k", "v"), "s": ("g", "h"), "m": ("m",), "t": ("ts",), "b": ("ok",),
+}  # fmt: skip
 _USING_JOINS = ("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN")
 
 
@@ -429,7 +433,12 @@ class FromMaker(ExpressionMaker, ABC):
 
     def _outputs(self, values: Sequence[Typed]) -> tuple[str, tuple[Typed, ...]]:
         """Return a list of values under new names, and the columns that it makes."""
-        columns = tuple((self._name(), kind) for _, kind in values)
+        columns: tuple[Typed, ...] = ()
+        for _, kind in values:
+            names = [name for name in _NAMES.get(kind, ()) if (name, kind) not in columns]
+            is_known = bool(names) and self._flip(0.06)
+            name = self._random.choice(names) if is_known else self._name()
+            columns = (*columns, (name, kind))
         texts = (f"{text} AS {name}" for (text, _), (name, _) in zip(values, columns, strict=True))
         return ", ".join(texts), columns
 

@@ -28,7 +28,7 @@ class GroupMaker(PipeMaker):
         if groups and depth > 0 and self._flip(0.05):
             groups[0] = self._subquery_value(source.exact, depth)
         values = [group for group in groups if self._flip(0.9)]
-        calls = [self._call(source.exact) for _ in range(random.randint(1, 3))]
+        calls = [self._over_call(self._call(source.exact)) for _ in range(random.randint(1, 3))]
         if depth > 0 and self._flip(0.08):
             text, kind = self._subquery_value(source.exact, depth)
             calls.append((f"{random.choice(['min', 'max'])}({text})", kind))

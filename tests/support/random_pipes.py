@@ -29,6 +29,7 @@ class PipeMaker(SubqueryMaker):
         operators += ["DROP"] if len(columns) > 1 else []
         operators += ["WHERE", "WHERE", "AGGREGATE"] if exact else []
         operators += ["LIMIT"] if plain and plain == columns else []
+        operators += ["UNION", "JOIN"] if plain and plain == columns and depth > 0 else []
         match random.choice(operators):
             case "WHERE":
                 if depth > 1 and self._flip(0.2):
@@ -47,6 +48,13 @@ class PipeMaker(SubqueryMaker):
             case "SET":
                 name, kind = random.choice(columns)
                 return f"SET {name} = {self._value(columns, kind)[0]}", columns
+            case "UNION":
+                source = self._exact_relation(0)
+                values = ", ".join(self._value(source.exact, kind)[0] for _, kind in columns)
+                operation = random.choice(["UNION ALL", "UNION", "EXCEPT", "INTERSECT ALL"])
+                return f"{operation} (SELECT {values} FROM {source.sql})", columns
+            case "JOIN":
+                return self._joined(columns)
             case "LIMIT":
                 count = random.choice([2, 5])
                 return f"ORDER BY {self._order(columns)} |> LIMIT {count}", columns
@@ -55,6 +63,23 @@ class PipeMaker(SubqueryMaker):
                 return f"EXTEND {value}", [*columns, *made]
         outputs, made = self._outputs([*self._some(columns, 1, 4), self._value(columns)])
         return f"SELECT {outputs}", list(made)
+
+    def _joined(self, columns: list[Typed]) -> tuple[str, list[Typed]]:
+        """Return a join by columns of one name, as USING has it, or a filter without them."""
+        source = self._exact_relation(0)
+        sides = [
+            (text.split(".")[1], kind) for text, kind in source.columns if text.count(".") == 1
+        ]
+        common = [column for column in columns if column in sides]
+        names = {name for name, _ in columns}
+        if not common or any(name in names for name, _ in sides if (name, _) not in common[:1]):
+            return f"WHERE {self._condition(exact_of(columns))}", columns
+        key = self._random.choice(["JOIN", "LEFT JOIN", "FULL JOIN", "LEFT ANTI JOIN"])
+        text = f"{key} {source.sql} USING ({common[0][0]})"
+        if "ANTI" in key:
+            return text, columns
+        rest = [column for column in columns if column != common[0]]
+        return text, [common[0], *rest, *(side for side in sides if side != common[0])]
 
     def _limited_count(self, source: From, where: str, columns: Sequence[Typed]) -> Query:
         """Return how many rows a LIMIT without ORDER BY leaves: which they are is not seen."""

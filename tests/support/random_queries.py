@@ -167,7 +167,10 @@ class QueryMaker(GroupMaker):
         chance = random.random()
         if chance < 0.25:
             return self._group_top(source, where, chosen, window)
-        calls = [self._window_call(chosen, by, window) for _ in range(random.choice([1, 1, 2]))]
+        calls = [
+            self._over_call(self._window_call(chosen, by, window))
+            for _ in range(random.choice([1, 1, 2]))
+        ]
         outputs, columns = self._outputs([*chosen, *calls])
         if chance < 0.45:
             bound = self._qualify(columns[len(chosen) :], by)
@@ -234,7 +237,11 @@ class QueryMaker(GroupMaker):
 
     def _with(self, depth: int) -> Query:
         common = self.query(depth - 1)
-        name = self._name("w")
+        name, before = self._name("w"), dict(self._tables)
+        if self._flip(0.15):  # the name of a table, which is not seen after that
+            name = self._random.choice(list(before))
+        elif self._flip(0.15) and (recursive := self._recursive(name)) is not None:
+            return recursive
         self._tables[name] = common.columns
         weighted = dict(self._tables)
         if self._flip(0.5):
@@ -243,8 +250,32 @@ class QueryMaker(GroupMaker):
         names = ""
         if self._flip(0.3):
             names = f"({', '.join(column for column, _ in common.columns)})"
-        self._tables = {table: columns for table, columns in weighted.items() if table != name}
+        self._tables = before
         return Query(f"WITH {name}{names} AS ({common.sql}) {body.sql}", body.columns)
+
+    def _recursive(self, name: str) -> Query | None:
+        """Return a query over a recursion along equal numbers; None without columns for it."""
+        first, second = self._exact_relation(0), self._exact_relation(0)
+        starts, froms, tos = first.of_kind("i"), second.of_kind("i"), second.of_kind("i")
+        if not starts or not froms or not first.prefixes.isdisjoint(second.prefixes):
+            return None
+        alias, step = self._name("r"), self._random.choice(["", " + 1", " - 1"])
+        chosen = [self._random.choice(texts) for texts in (starts, froms, tos)]
+        number, level = self._name(), self._name()
+        text = (
+            f"WITH RECURSIVE {name}({number}, {level}) AS ("
+            f"SELECT CAST({chosen[0]} AS BIGINT), 0 FROM {first.sql} "
+            f"WHERE {self._condition(first.exact)} UNION ALL "
+            f"SELECT CAST({chosen[2]} AS BIGINT), {alias}.{level} + 1 FROM {name} AS {alias} "
+            f"JOIN {second.sql} ON {alias}.{number} = {chosen[1]}{step} "
+            f"WHERE {alias}.{level} < 3)"
+        )
+        columns: tuple[Typed, ...] = ((number, "i"), (level, "i"))
+        if self._flip(0.5):
+            return Query(f"{text} SELECT {number}, {level} FROM {name}", columns)
+        extreme = f"max({level}) AS {level}, count(*) AS {self._name()}"
+        made = (*columns, (f"c{self._names}", "i"))
+        return Query(f"{text} SELECT {number}, {extreme} FROM {name} GROUP BY {number}", made)
 
     def _random_part(self, tables: Mapping[str, Sequence[Typed]]) -> dict[str, Sequence[Typed]]:
         names = self._random.sample(list(tables), 1)

@@ -40,10 +40,10 @@ _INDEXED = frozenset({"n", "g", "h", "v", "m", "d", "ts", "ntz", "clock", "span"
 _VERSIONS = frozenset({"n", "v", "m", "d", "ts", "ntz", "span"})
 _MERGES: Sequence[Merge] = ("overwrite", "overwrite", "ignore", "partial")
 _TYPES: Mapping[str, Sequence[str]] = {
-    "i": ("INT", "BIGINT", "INT", "BIGINT", "SMALLINT"),
+    "i": ("INT", "BIGINT", "INT", "BIGINT", "SMALLINT", "TINYINT"),
     "s": ("STRING",),
-    "m": ("DECIMAL(10,2)", "DECIMAL(6,1)", "DECIMAL(12,3)"),
-    "x": ("DOUBLE",),
+    "m": ("DECIMAL(10,2)", "DECIMAL(6,1)", "DECIMAL(12,3)", "DECIMAL(38,6)"),
+    "x": ("DOUBLE", "DOUBLE", "FLOAT"),
     "d": ("DATE",),
     "t": ("TIMESTAMP",),
     "b": ("BOOLEAN",),
@@ -64,6 +64,15 @@ _DOCUMENTS: Sequence[Any] = (
 )  # fmt: skip
 FIRST_TIME = datetime(2024, 2, 28, 22, tzinfo=UTC)
 """The first of the times in rows, which are 40 minutes apart."""
+
+
+def _minutes(random: Random, turn: int) -> int:
+    """Return minutes after the first time, sometimes near those after which clocks are turned."""
+    if random.random() < 0.85:
+        return random.randrange(0, 400, 40)
+    return turn + random.randrange(0, 160, 20)
+
+
 VALUES: Mapping[str, Callable[[Random], Any]] = {
     "i": lambda random: random.choice([0, 1, 1, 2, 2, 3, -1, random.randrange(-20, 20)]),
     "s": lambda random: random.choice(["", "a", "a", "b", "b", "A", "ä", "a ", "c"]),
@@ -72,12 +81,12 @@ VALUES: Mapping[str, Callable[[Random], Any]] = {
         [0.0, 1.5, 1.5, -2.25, 3.0, -0.0, nan, inf, -inf, random.randrange(-40, 40) / 4]
     ),
     "d": lambda random: _DAY + timedelta(days=random.randrange(4)),
-    "t": lambda random: FIRST_TIME + timedelta(minutes=random.randrange(0, 400, 40)),
+    "t": lambda random: FIRST_TIME + timedelta(minutes=_minutes(random, 1160)),
     "b": lambda random: random.random() < 0.5,
     "a": lambda random: [
         random.choice([None, 0, 1, 2, 2]) for _ in range(random.choice([0, 1, 1, 2, 3]))
     ],
-    "z": lambda random: datetime(2024, 2, 28, 22) + timedelta(minutes=random.randrange(0, 400, 40)),
+    "z": lambda random: datetime(2024, 2, 28, 22) + timedelta(minutes=_minutes(random, 1460)),
     "c": lambda random: time(random.choice([0, 9, 9, 23]), random.choice([0, 59])),
     "y": lambda random: timedelta(minutes=random.choice([-40, 0, 40, 40, 80, 1500])),
     "o": lambda random: random.choice([b"", b"\x00", b"a", b"a", b"a\x00", b"\xff", b"b"]),

@@ -68,6 +68,7 @@ class Case:
     """Tables, what happens to them, and views.
 
     ``part_rows``: of a part of a refresh. ``local_rows``: of one in the driver's process at most.
+    ``time_zone``: of the session.
     """
 
     tables: tuple[TableSpec, ...]
@@ -77,6 +78,7 @@ class Case:
     part_rows: int | None = None
     many_rows: int | None = None
     local_rows: int = IN_DRIVER
+    time_zone: str = "UTC"
 
     def only(self, names: Collection[str]) -> Case:
         """Return the case with those views alone, and the views that they read."""
