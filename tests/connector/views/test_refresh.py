@@ -11,6 +11,7 @@ import pytest
 from relstate.connector.sql import Database
 from relstate.connector.views import runner, views
 from relstate.connector.views.creation import new_view
+from relstate.connector.views.frame import report_frame
 from relstate.connector.views.rebuild import find_differences
 from relstate.connector.views.refresh import view_failure
 from relstate.storage import NewView, Store, errors, read_failure
@@ -284,7 +285,6 @@ def test_a_job_begins_in_the_session_of_its_view(
     """Spark reads some settings, as of TIME in ``agg()``, from the session that is active."""
     jvm: Any = db.spark._jvm
     are_active: list[bool] = []
-    report_frame = runner.report_frame
 
     def observed(job: ViewJob, session: SparkSession) -> DataFrame:
         active = jvm.SparkSession.getActiveSession().get()
