@@ -3,8 +3,9 @@
 A row of changes has an operation and the table's columns. Where several changes may have one key,
 all changes of that key are in one task, which holds the rows of its partition in memory.
 
-Promises: a task in which a row is changed twice, or two rows get one key, fails; the driver
-receives the report of one attempt of each task.
+Promises: a task in which a row is changed twice, or two rows get one key, fails; a row that is only
+deleted, by however many changes, is deleted once; the driver receives the report of one attempt of
+each task.
 Does not know: statements, or who commits.
 """
 
@@ -173,6 +174,10 @@ class DmlTask:
         encoding = encoding_of(self.target.definition, self.target.vnode_count)
         keys = encoding.encode_keys(encoding.conform_keys(_rows(rows)))
         codes = np.asarray(keys.dictionary_encode().indices)
+        is_repeated = _repeated_deletes(operations, codes)
+        if is_repeated.any():
+            rows = rows.filter(pa.array(~is_repeated))
+            operations, codes = operations[~is_repeated], codes[~is_repeated]
         is_of_existing = np.isin(operations, _OF_EXISTING_ROW)
         self._check_once(rows, codes, is_of_existing, "would be changed twice")
         has_row = np.isin(operations, _WITH_ROW_AFTERWARDS)
@@ -186,7 +191,7 @@ class DmlTask:
         yield rows
 
     def _checked_row_ids(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the changes of a table without a primary key as they are.
+        """Yield the changes of a table without a primary key as they are, but deletes last.
 
         DuplicateKeyError, after the last, if two of them change one row. New rows have no row ids
         yet.
@@ -194,10 +199,20 @@ class DmlTask:
         row_id = self.target.definition.schema.row_id
         assert row_id is not None
         arrow_type = arrow.arrow_type(row_id.type)
-        row_ids = []
+        row_ids, deletes = [], []
         for batch in batches:
+            is_delete = _operations(batch) == Operation.DELETE
+            if is_delete.any():
+                deletes.append(batch.filter(pa.array(is_delete)))
+                batch = batch.filter(pa.array(~is_delete))
             row_ids.append(batch.column(row_id.name).drop_null().cast(arrow_type))
             yield batch
+        if deletes:
+            rows = pa.concat_batches(deletes)
+            codes = np.asarray(rows.column(row_id.name).dictionary_encode().indices)
+            rows = rows.filter(pa.array(~_repeated_deletes(_operations(rows), codes)))
+            row_ids.append(rows.column(row_id.name).cast(arrow_type))
+            yield rows
         changed_rows = pa.chunked_array(row_ids, arrow_type)
         if pc.count_distinct(changed_rows).as_py() < len(changed_rows):
             raise errors.DuplicateKeyError(
@@ -260,6 +275,16 @@ def _row_counts(counts: NDArray[np.int64]) -> RowCounts:
         int(counts[Operation.UPDATE] + counts[Operation.MOVE_TO]),
         int(counts[Operation.DELETE]),
     )
+
+
+def _repeated_deletes(operations: NDArray[np.uint8], codes: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Return which changes delete a row that an earlier one deletes; ``codes``: of their keys."""
+    deletes = np.flatnonzero(operations == Operation.DELETE)
+    _, first = np.unique(codes[deletes], return_index=True)
+    is_repeated = np.zeros(len(operations), np.bool_)
+    is_repeated[deletes] = True
+    is_repeated[deletes[first]] = False
+    return is_repeated
 
 
 def _operations(batch: pa.RecordBatch) -> NDArray[np.uint8]:

@@ -142,9 +142,26 @@ def test_a_merge_changes_no_row_twice(db: Database, store: Store, events: str) -
     """Two rows of the source for one row; two equal rows of the target are two."""
     db.sql("INSERT INTO events VALUES (1, 'x', 1), (1, 'x', 1)")
     source = "(SELECT 1 AS a UNION ALL SELECT 1)"
+    merge = f"MERGE INTO events e USING {source} s ON e.a = s.a WHEN MATCHED THEN"
     with pytest.raises(DuplicateKeyError, match="a row would be changed twice"):
-        db.sql(f"MERGE INTO events e USING {source} s ON e.a = s.a WHEN MATCHED THEN DELETE")
+        db.sql(f"{merge} UPDATE SET n = 2")
+    source = "(SELECT 1 AS a, 1 AS v UNION ALL SELECT 1, 2)"
+    merge = f"MERGE INTO events e USING {source} s ON e.a = s.a WHEN MATCHED"
+    with pytest.raises(DuplicateKeyError, match="a row would be changed twice"):
+        db.sql(f"{merge} AND v = 1 THEN DELETE WHEN MATCHED THEN UPDATE SET n = 2")
     assert store.table(events).count() == 2
+
+
+def test_a_merge_deletes_a_row_once_for_several_rows_of_its_source(
+    db: Database, store: Store, events: str
+) -> None:
+    """A row without a key that several rows of the source match is deleted once, and counted so."""
+    db.sql("INSERT INTO events VALUES (1, 'x', 1), (1, 'x', 1), (2, 'y', 1)")
+    source = "(SELECT 1 AS a UNION ALL SELECT 1 UNION ALL SELECT 3)"
+    merge = f"MERGE INTO events e USING {source} s ON e.a = s.a WHEN MATCHED THEN DELETE"
+    counts = db.sql(f"{merge} WHEN NOT MATCHED THEN INSERT (a, n) VALUES (3, 6)").collect()
+    assert [counts[0].num_inserted_rows, counts[0].num_deleted_rows] == [1, 2]
+    assert bag_in(store, events) == {(2, "y", 1): 1, (3, None, 6): 1}
 
 
 def test_a_merge_of_many_new_rows_runs_several_tasks(

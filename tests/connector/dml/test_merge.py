@@ -96,8 +96,12 @@ def test_a_merge_may_have_any_clauses(
 @pytest.mark.parametrize(
     ("source", "clauses", "trouble"),
     [
-        ("(VALUES (2L), (2L)) s(k)", "WHEN MATCHED THEN DELETE", "changed twice"),
         ("(VALUES (2L), (2L)) s(k)", "WHEN MATCHED THEN UPDATE SET n = 1", "changed twice"),
+        (
+            "(VALUES (2L, 1), (2L, 2), (2L, 2)) s(k, v)",
+            "WHEN MATCHED AND s.v = 2 THEN DELETE WHEN MATCHED THEN UPDATE SET n = 1",
+            "changed twice",
+        ),
         (
             "(VALUES (5L), (5L)) s(k)",
             "WHEN NOT MATCHED THEN INSERT (id, name) VALUES (k, 'x')",
@@ -119,3 +123,19 @@ def test_a_merge_that_says_two_things_of_a_row_is_refused(
     with pytest.raises(DuplicateKeyError, match=trouble):
         db.sql(f"MERGE INTO items t USING {source} ON t.id = s.k {clauses}")
     assert store.epoch == before
+
+
+@pytest.mark.parametrize("condition", ["", "AND s.v > 0"])
+def test_a_merge_deletes_a_row_once_for_several_rows_of_its_source(
+    db: Database, items: str, store: Store, condition: str
+) -> None:
+    """As Spark and Delta Lake do; the row is counted once, and its key is free for a new row."""
+    source = "(VALUES (2L, 1), (2L, 2), (3L, 0), (5L, 9)) s(k, v)"
+    merge = f"MERGE INTO items t USING {source} ON t.id = s.k AND s.v > 0"
+    counts = db.sql(
+        f"{merge} WHEN MATCHED {condition} THEN DELETE "
+        "WHEN NOT MATCHED AND s.v = 9 THEN INSERT (id, name) VALUES (2, 'new')"
+    ).collect()[0]
+
+    assert [counts.num_inserted_rows, counts.num_deleted_rows] == [1, 1]
+    assert sorted_rows(store, items) == [(1, "a", 10), (2, "new", None), (3, "c", None)]
