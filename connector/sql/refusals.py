@@ -325,6 +325,12 @@ COLUMNS = RefusedForms(
         "AFTER": _ORDER,
     },
 )
+_WITH_BEFORE = {
+    "INSERT": "write INSERT INTO t WITH … SELECT …",
+    "UPDATE": "write WITH in the subquery: UPDATE t SET … WHERE id IN (WITH … SELECT …)",
+    "DELETE": "write WITH in the subquery: DELETE FROM t WHERE id IN (WITH … SELECT …)",
+    "MERGE": "write WITH in the source: MERGE INTO t USING (WITH … SELECT …) s ON …",
+}
 _CHANGED = (["CHANGES", "FROM", "VERSION"], ["CHANGES", "FROM", "TIMESTAMP"])
 _NUMBERED = (
     "a table without a primary key has unique ascending ids in its hidden column _row_id; for a "
@@ -340,7 +346,7 @@ _COLUMN_WORDS = {
 
 
 def check_query(tokens: Sequence[Token]) -> None:
-    """UnsupportedStatementError for a FROM that is followed by several INSERT INTO."""
+    """UnsupportedStatementError for what begins as a query and is another statement of Spark."""
     words = [token.text.upper() for token in tokens]
     if any(words[start : start + 3] in _CHANGED for start in range(len(words))):
         raise errors.UnsupportedStatementError(
@@ -351,6 +357,20 @@ def check_query(tokens: Sequence[Token]) -> None:
             "FROM … INSERT INTO: a statement changes one table; write an INSERT INTO … SELECT for "
             "each"
         )
+    change = _change_after_with(tokens) if words[0] == "WITH" else None
+    if change is not None:
+        raise errors.UnsupportedStatementError(f"WITH … {change}: {_WITH_BEFORE[change]}")
+
+
+def _change_after_with(tokens: Sequence[Token]) -> str | None:
+    """Return the word of the statement that follows the common tables; None if it is a query."""
+    depth = 0
+    for token, following in pairwise(tokens):
+        depth += (token.text == "(") - (token.text == ")")
+        word = following.text.upper()
+        if depth == 0 and token.text == ")" and word not in (",", "AS"):
+            return word if word in _WITH_BEFORE else None
+    return None
 
 
 def check_described(name: str) -> None:

@@ -229,6 +229,14 @@ def test_what_is_not_understood_is_refused_with_the_place(text: str, reason: str
         parse_statement(text)
 
 
+@pytest.mark.parametrize("word", ["INSERT", "update", "DELETE", "Merge"])
+def test_a_common_table_before_a_query_may_have_any_names(word: str) -> None:
+    """The word of another statement is an alias anywhere after the query's own first word."""
+    text = f"WITH q(k) AS (SELECT (1) {word}) SELECT count(*) {word} FROM q"
+
+    assert parse_statement(text) == Query(text)
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -246,6 +254,16 @@ def test_what_is_not_understood_is_refused_with_the_place(text: str, reason: str
         ("BEGIN", "^BEGIN: each statement is one commit"),
         ("APPLY CHANGES INTO t FROM s KEYS (id)", "^APPLY CHANGES: write db.apply_changes"),
         ("CREATE STREAMING TABLE t AS SELECT 1", "^CREATE STREAMING: .* MATERIALIZED VIEW"),
+        (
+            "WITH q AS (SELECT (1) AS k) INSERT INTO t SELECT k FROM q",
+            "^WITH … INSERT: write INSERT INTO t WITH … SELECT …",
+        ),
+        ("WITH q(k) AS (SELECT 1) UPDATE t SET n = 1", "^WITH … UPDATE: write WITH in the sub"),
+        ("WITH a AS (SELECT 1), b AS (FROM a) DELETE FROM t", "^WITH … DELETE: write WITH in the"),
+        (
+            "WITH q AS (SELECT 1 AS k) MERGE INTO t USING q ON t.id = q.k WHEN MATCHED THEN DELETE",
+            "^WITH … MERGE: write WITH in the source: MERGE INTO t USING",
+        ),
         (
             "FROM s INSERT INTO t SELECT * INSERT INTO u SELECT 1",
             "^FROM … INSERT INTO: ",
