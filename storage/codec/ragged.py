@@ -10,7 +10,7 @@ Does not know: what the bytes mean.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -290,12 +290,13 @@ def last_of_equal(array: Bytes) -> Positions:
     return order if not repeats.any() else order[~np.append(repeats, False)]
 
 
-def first_of_equal_words(words: Sequence[NDArray[np.uint64]]) -> Positions:
-    """Return what `first_of_equal` does of rows, given all of their bytes as `prefix_words`."""
-    if not len(words[0]):
+def first_of_equal_numbers(runs: Sequence[NDArray[np.uint64]]) -> Positions:
+    """Return what `first_of_equal` does of numbers, each run of which ascends: their merge."""
+    numbers = np.concatenate(runs)
+    if not len(numbers):
         return np.empty(0, np.int64)
-    order = _order_by(words)
-    repeats = _repeats([word[order] for word in words])
+    order = _order_by([numbers], kind="stable")
+    repeats = _repeats([numbers[order]])
     return order if not repeats.any() else order[~np.append(False, repeats)]
 
 
@@ -383,19 +384,22 @@ def words_at(array: Bytes, start: int) -> NDArray[np.uint64]:
     return words << np.uint64(shift) if shift < 64 else np.zeros_like(words)
 
 
-def _order_by(words: Sequence[NDArray[np.uint64]]) -> Positions:
+def _order_by(
+    words: Sequence[NDArray[np.uint64]], kind: Literal["quicksort", "stable"] = "quicksort"
+) -> Positions:
     """Return the stable order of rows, at least one, by several words, the most significant first.
 
     A row's number is put below as many bits of its words as there is room for: sorting such
     numbers takes a third of the time that sorting positions takes, and keeps equal rows in order.
-    Only rows whose first bits are equal are sorted by the next ones.
+    Only rows whose first bits are equal are sorted by the next ones. ``kind``: how numpy sorts;
+    "stable" merges rows that are a few ascending runs in a quarter of the time.
     """
     numbers = np.arange(len(words[0]), dtype=np.uint64)
     room = (len(numbers) - 1).bit_length()
     packed, rest = leading_bits(words, 64 - room)
     packed <<= room
     packed |= numbers
-    packed.sort()
+    packed.sort(kind=kind)
     tied = np.empty(0, np.bool_)
     if rest:
         leading = packed >> room

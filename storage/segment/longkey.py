@@ -96,7 +96,17 @@ def row_counts(block: Block) -> Positions | None:
 
 
 def find(group: bytes, key: bytes) -> bytes | None:
-    """Return the value of the row with the full key ``key`` in a group's value, None if absent."""
+    """Return the value of the row with the full key ``key`` in a group's value, None if absent.
+
+    IndexError if an end lies outside of the group's value, which is damaged.
+    """
+    try:
+        return _find(group, key)
+    except struct.error as error:
+        raise IndexError(f"a group of rows is damaged: {error}") from error
+
+
+def _find(group: bytes, key: bytes) -> bytes | None:
     (count,) = _REST_END.unpack_from(group)
     rests = _COUNT_BYTES + count * (_REST_END_BYTES + _VALUE_END_BYTES)
     rest = key[GROUP_KEY_BYTES:]

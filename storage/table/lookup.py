@@ -55,7 +55,7 @@ class Lookup:
                 value = get(full_key)
                 if value is not None:
                     return value
-        except LOOKUP_ERRORS as error:
+        except (*LOOKUP_ERRORS, IndexError) as error:
             self._fail_lookup(full_key, error)
         except CorruptionError:
             # The files are opened again at the next lookup: they may be repaired by then.

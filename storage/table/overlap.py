@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..codec.ragged import Positions, first_of_equal, first_of_equal_words
+from ..codec.ragged import Positions, first_of_equal, first_of_equal_numbers
 from ..segment.block import Block
 from ..segment.blocksearch import find_in_block
 from ..segment.keynumbers import key_numbers
@@ -126,9 +126,8 @@ def _find(largest: Block, others: Sequence[Block]) -> tuple[Positions, Positions
         keys = pa.concat_arrays([block.key_bytes() for block in others])
         firsts = first_of_equal(keys)
         return firsts, *find_in_block(largest, keys.take(pa.array(firsts)))
-    few = np.concatenate(numbers[1:])
-    firsts = first_of_equal_words([few])
-    searched = few[firsts]
+    firsts = first_of_equal_numbers(numbers[1:])
+    searched = np.concatenate(numbers[1:])[firsts]
     indices = np.searchsorted(numbers[0], searched)
     is_found = numbers[0][np.minimum(indices, len(largest) - 1)] == searched
     return firsts, indices, is_found

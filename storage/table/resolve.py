@@ -32,7 +32,7 @@ from ..codec.ragged import (
     equal_neighbours,
     expand,
     first_of_equal,
-    first_of_equal_words,
+    first_of_equal_numbers,
     sort_order,
 )
 from ..schema.properties import TableProperties
@@ -100,50 +100,45 @@ class Resolver:
         overlap = Overlap.of(blocks) if len(blocks) > 1 else None
         if overlap is not None:
             return self._spliced(overlap, in_order=in_order)
-        return self._merged_whole(blocks)
+        return self._merged_whole(blocks, in_order=in_order)
 
-    def _merged_whole(self, blocks: Sequence[Block]) -> Window:
-        """Return what is kept of some blocks, in any order."""
+    def _merged_whole(self, blocks: Sequence[Block], *, in_order: bool) -> Window:
+        """Return what is kept of some blocks, which need not be sorted."""
         if len(blocks) == 1:
             return Window((_chosen(blocks[0], self.keep(blocks[0])),), None)
         if self.fold is None:
-            return self._newest(blocks)
+            return self._kept(blocks, _first_of_equal_keys(blocks), in_order=in_order)
         return self._folded(self.fold, blocks)
 
     def _spliced(self, overlap: Overlap, *, in_order: bool) -> Window:
         """Return what is kept of one large block and a few other entries."""
         if self.fold is None:
             newest = (overlap.without_older(), *overlap.newest())
-            return self._kept(newest, overlap.newest_order() if in_order else None)
+            if in_order:
+                return self._kept(newest, overlap.newest_order(), in_order=True)
+            return Window(tuple(_chosen(block, self.keep(block)) for block in newest), None)
         entries = overlap.of_all_blocks()
         merged = folded_by_key(self.fold, entries, entries.key_bytes())
         blocks = tuple(_chosen(block, self.keep(block)) for block in (overlap.alone(), merged))
         return Window(blocks, insertion_order(*blocks) if in_order else None)
 
-    def _newest(self, blocks: Sequence[Block]) -> Window:
-        return self._kept(blocks, _first_of_equal_keys(blocks))
-
-    def _kept(self, blocks: Sequence[Block], order: Positions | None) -> Window:
+    def _kept(self, blocks: Sequence[Block], order: Positions, *, in_order: bool) -> Window:
         """Return what is kept of some entries of some blocks.
 
-        ``order``: these entries, in key order, as positions in all blocks; None for all, if no
-        order is asked for.
+        ``order``: these entries, in key order, as positions in all blocks.
         """
-        flags = [self.keep(block) for block in blocks]
-        if order is None:
-            return Window(tuple(map(_chosen, blocks, flags)), None)
         bounds = np.cumsum([0, *map(len, blocks)])
         is_chosen = np.zeros(bounds[-1], np.bool_)
         is_chosen[order] = True
-        is_chosen &= np.concatenate(flags)
-        ranks = np.cumsum(is_chosen) - 1
-        return Window(
-            tuple(
-                _chosen(block, is_chosen[start:stop])
-                for block, (start, stop) in zip(blocks, itertools.pairwise(bounds), strict=True)
-            ),
-            ranks[order[is_chosen[order]]],
+        is_chosen &= np.concatenate([self.keep(block) for block in blocks])
+        chosen = tuple(
+            _chosen(block, is_chosen[start:stop])
+            for block, (start, stop) in zip(blocks, itertools.pairwise(bounds), strict=True)
         )
+        if not in_order:
+            return Window(chosen, None)
+        ranks = np.cumsum(is_chosen) - 1
+        return Window(chosen, ranks[order[is_chosen[order]]])
 
     def _folded(self, fold: Fold, blocks: Sequence[Block]) -> Window:
         joined = reduce(Block.followed_by, blocks)
@@ -152,7 +147,7 @@ class Resolver:
 
     def resolve(self, blocks: Sequence[Block]) -> Block:
         """Return what is kept of some blocks, as one block, unordered; they need not be sorted."""
-        return Block.joined(self._merged_whole(blocks).blocks)
+        return Block.joined(self._merged_whole(blocks, in_order=False).blocks)
 
 
 def folded_by_key(fold: Fold, entries: Block, keys: Bytes) -> Block:
@@ -193,7 +188,7 @@ def _first_of_equal_keys(blocks: Sequence[Block]) -> Positions:
     numbers = key_numbers(blocks)
     if numbers is None:
         return first_of_equal(pa.concat_arrays([block.key_bytes() for block in blocks]))
-    return first_of_equal_words([np.concatenate(numbers)])
+    return first_of_equal_numbers(numbers)
 
 
 def _chosen(block: Block, flags: Flags) -> Block:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from relstate.storage import Store
@@ -142,6 +144,27 @@ def test_a_damaged_page_behind_a_trusted_hash_is_an_error(
             # The next opening must look at the file again.
             registry.close(str(segment.parent))
             segment.write_bytes(original)
+
+
+def test_damage_in_a_group_of_rows_with_long_keys_is_an_error(tmp_path: Path) -> None:
+    """A lookup whose entry is there, but does not hold its rows, is not a plain miss."""
+    store = Store.create(str(tmp_path / "store"), vnode_count=3, shards=1)
+    store.create_table("t", "k STRING, v STRING", primary_key=["k"])
+    table, key = store.table("t"), "k" * 600
+    store.write("t", pa.table({"k": [key], "v": ["value"]}))
+    assert table.get(key) is not None
+    (segment,) = (tmp_path / "store" / "segments").glob("*.lmdb")
+    original = segment.read_bytes()
+
+    # The number of the group's rows, before an end of 4 bytes and one of 8.
+    (count,) = re.finditer(rb"\x01\x00{3}..\x00{2}.\x00{7}k", original, re.DOTALL)
+    with segment.open("r+b") as file:
+        file.seek(count.start())
+        file.write(b"\xff")
+    with pytest.raises(CorruptionError, match="run check"):
+        table.get(key)
+    segment.write_bytes(original)
+    assert table.get(key) is not None
 
 
 @pytest.mark.parametrize("way", ["in place", "another file"])

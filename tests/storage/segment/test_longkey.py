@@ -119,3 +119,5 @@ def test_a_damaged_group_is_an_error() -> None:
     for damaged in (b"\xff" + group[1:], group[:4] + b"\xff" + group[5:], group[:-1]):
         with pytest.raises((ValueError, IndexError)):
             longkey.unpack(Block.of_pairs([(group_key, damaged)]))
+    with pytest.raises(IndexError, match="a group of rows is damaged"):
+        longkey.find(b"\xff" + group[1:], key)
