@@ -18,8 +18,8 @@ from .environment import Environment
 from .read_plan import ReadPlan
 from .schema.arrow import arrow_schema
 
-# Of how many vnodes one is sampled.
-_SAMPLED_PART = 32
+# About how many rows are sampled, of one vnode in so many at most.
+_SAMPLED_ROWS, _SAMPLED_PART = 32_768, 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,26 +59,34 @@ class AggregatePlan:
     def estimated_groups(self) -> int:
         """Return about how many groups there are, or half of some rows that are sampled if fewer.
 
-        It is estimated by the first rows of some vnodes: how many of them are of equal groups.
+        It is estimated by the rows of some vnodes, of all keys: how many of them are of equal
+        groups. Rows of neighbouring keys would not do, as groups may follow from keys.
         """
         if not self.aggregate.group:
             return 1
-        vnodes = range(max(self.plan.vnode_count // _SAMPLED_PART, 1))
+        plan = self.plan
+        wanted = _SAMPLED_ROWS * plan.vnode_count // max(plan.stored_rows, 1)
+        vnodes = range(max(min(wanted, plan.vnode_count // _SAMPLED_PART), 1))
         # Files are checked only for their sizes, as in other estimates.
         group = self.aggregate.group
         names = dict.fromkeys(name for value in group for name in value.columns())
         columns = tuple(names) or self.plan.columns
-        sample = replace(self.plan, where=None, columns=columns, verify="size").read((vnodes,))
-        batch = next(sample, None)
-        if batch is None:
-            return 0
+        sample = replace(plan, where=None, columns=columns, verify="size").read((vnodes,))
         keys = [str(index) for index in range(len(group))]
-        rows = pa.Table.from_arrays([value.of(batch) for value in group], names=keys)
-        groups = rows.group_by(keys, use_threads=False).aggregate([])
-        count: int = batch.num_rows
+        batches, count = [], 0
+        for batch in sample:
+            values = [value.of(batch) for value in group]
+            batches.append(pa.Table.from_arrays(values, names=keys))
+            count += batch.num_rows
+            if count >= 2 * _SAMPLED_ROWS:
+                break
+        if not count:
+            return 0
+        groups = pa.concat_tables(batches).group_by(keys, use_threads=False).aggregate([])
         repeats: int = max(count - groups.num_rows, 1)
-        # Of n rows of so many groups about n * n / (2 * groups) repeat one before them.
-        return count * count // (2 * repeats)
+        # Of n sampled rows, of N in groups of s each, n * n / 2 * (s - 1) / N repeat one before.
+        pairs, stored_rows = count * count // 2, max(plan.stored_rows, count)
+        return stored_rows * pairs // (pairs + repeats * stored_rows)
 
     def known(self) -> pa.Table | None:
         """Return the partial rows if the log alone knows them, as for a count of all rows."""

@@ -33,7 +33,6 @@ class DriverAggregates:
         groups = plan.estimated_groups()
         if groups <= _MOST_GROUPS_OF_TASKS:
             return True
-        groups = min(groups, plan.plan.stored_rows)
         return groups <= _MOST_GROUPS and self._takes(plan)
 
     def _takes(self, plan: AggregatePlan, size: int | None = None) -> bool:

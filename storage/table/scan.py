@@ -105,7 +105,7 @@ _BATCH = Limits(rows=65_536, size=8 << 20)
 # A scan of many vnodes at once holds a piece of each: this bounds all of them together.
 _ALL_VNODES = Limits(rows=524_288, size=32 << 20)
 # Leaf pages that all sources of a merge may hold at once: a window has costs of its own.
-_LEAVES = 4096
+_LEAVES = 8192
 # The bounds of the part of a source; one alone needs no merge, and smaller blocks stay in caches.
 _LEAST_LEAVES, _MOST_LEAVES, _LONE_LEAVES = 4, 2048, 512
 # Leaf pages for all sources of all vnodes that are scanned at once.
