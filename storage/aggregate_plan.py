@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -22,7 +23,7 @@ from .schema.arrow import arrow_schema
 _SAMPLED_ROWS, _SAMPLED_PART = 32_768, 32
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AggregatePlan:
     """An aggregate over the rows of a plan. Picklable."""
 
@@ -56,8 +57,9 @@ class AggregatePlan:
             rows = through(self.plan.read(vnodes, environment))
             yield from partial_rows(self.aggregate, rows, limits)
 
+    @cached_property
     def estimated_groups(self) -> int:
-        """Return about how many groups there are, or half of some rows that are sampled if fewer.
+        """About how many groups there are, or half of some rows that are sampled if fewer.
 
         It is estimated by the rows of some vnodes, of all keys: how many of them are of equal
         groups. Rows of neighbouring keys would not do, as groups may follow from keys.

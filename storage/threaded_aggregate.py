@@ -58,7 +58,7 @@ def add_up_in_threads(
     ``threads``: how many run at most, this one included. Errors as of `AggregatePlan.read`.
     """
     units = plan.partitions(threads)
-    has_many_groups = plan.estimated_groups() > _MOST_GROUPS_OF_THREADS
+    has_many_groups = plan.estimated_groups > _MOST_GROUPS_OF_THREADS
     run = _Run(plan, environment, len(units) if has_many_groups else None)
     with ThreadPoolExecutor(max(len(units) - 1, 1), "relstate-aggregate") as pool:
         others = [pool.submit(run.partials, unit) for unit in units[1:]]

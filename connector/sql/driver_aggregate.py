@@ -30,7 +30,7 @@ class DriverAggregates:
 
     def pays(self, plan: AggregatePlan) -> bool:
         """Return whether to add up takes less than to send rows, here or in tasks."""
-        groups = plan.estimated_groups()
+        groups = plan.estimated_groups
         if groups <= _MOST_GROUPS_OF_TASKS:
             return True
         return groups <= _MOST_GROUPS and self._takes(plan)

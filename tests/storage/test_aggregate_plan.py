@@ -125,7 +125,7 @@ def test_the_number_of_groups_is_estimated(
         plan.definition.schema, group, [(AggregateFunction.COUNT, "many")]
     )
 
-    assert least <= AggregatePlan.of(plan, aggregate).estimated_groups() <= most
+    assert least <= AggregatePlan.of(plan, aggregate).estimated_groups <= most
 
 
 def test_groups_that_follow_from_keys_are_estimated_by_keys_all_over(
@@ -139,4 +139,4 @@ def test_groups_that_follow_from_keys_are_estimated_by_keys_all_over(
     monkeypatch.setattr(ReadPlan, "read", lambda *_: iter(rows.to_batches(max_chunksize=4000)))
     aggregate = PartialAggregate.of(plan.definition.schema, ["g"], [(AggregateFunction.COUNT, "k")])
 
-    assert 2500 <= AggregatePlan.of(plan, aggregate).estimated_groups() <= 10_000
+    assert 2500 <= AggregatePlan.of(plan, aggregate).estimated_groups <= 10_000

@@ -156,7 +156,7 @@ def test_a_failure_ends_all_threads(
             yield batch
 
     monkeypatch.setattr(ReadPlan, "read", read)
-    monkeypatch.setattr(AggregatePlan, "estimated_groups", lambda _: 1)
+    monkeypatch.setattr(AggregatePlan, "estimated_groups", 1)
     with pytest.raises(KeyboardInterrupt):
         add_up_in_threads(sums(plan, ["g"]), 3)
     names = [thread.name for thread in threading.enumerate()]
