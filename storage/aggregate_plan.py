@@ -67,8 +67,8 @@ class AggregatePlan:
         if not self.aggregate.group:
             return 1
         plan = self.plan
-        wanted = _SAMPLED_ROWS * plan.vnode_count // max(plan.stored_rows, 1)
-        vnodes = range(max(min(wanted, plan.vnode_count // _SAMPLED_PART), 1))
+        vnode_count = _SAMPLED_ROWS * plan.vnode_count // max(plan.stored_rows, 1)
+        vnodes = range(max(min(vnode_count, plan.vnode_count // _SAMPLED_PART), 1))
         # Files are checked only for their sizes, as in other estimates.
         group = self.aggregate.group
         names = dict.fromkeys(name for value in group for name in value.columns())
