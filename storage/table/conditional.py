@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from ..codec.ragged import Bytes, Positions
@@ -29,9 +30,11 @@ from .pruning import (
     worthwhile_seeks,
 )
 from .record import Row, row_type
-from .scan import Bounds, Scan, matching_rows
+from .scan import Bounds, Piece, Scan, join_small_batches, matching_rows
 from .secondary import IndexMatches, TableIndexes
 
+# If a larger share of the rows of a piece matches, they are all decoded, and then filtered.
+_MOST_MATCHES = 0.75
 # So many rows are looked up by their keys at once, or as many as have about so many bytes.
 _POINTS_AT_ONCE, _BYTES_AT_ONCE = 4096, 64 << 20
 # The first rows in key order are sought if that reads at most so many bytes, and such a share of
@@ -102,6 +105,9 @@ class ReadableTable(Protocol):
     def portions(self, groups: Sequence[range]) -> Iterator[Sequence[range]]:
         """Yield ranges of vnodes as parts: of each all files are open at once in a scan."""
 
+    def decode(self, piece: Piece, columns: Sequence[Column]) -> pa.RecordBatch:
+        """Return some columns of the rows of a piece. CorruptionError if they are damaged."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -162,12 +168,15 @@ def read_matching(
     table: ReadableTable, where: Predicate, reading: Reading
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows that match a condition, in no order."""
-    names = [column.name for column in reading.columns]
-    reading = replace(reading, columns=_with_columns_of(table.encoding, where, reading.columns))
+    result_columns = reading.columns
+    names = [column.name for column in result_columns]
+    reading = replace(reading, columns=_with_columns_of(table.encoding, where, result_columns))
     matches = _matches(table, where, reading)
     pruned = None if matches is not None else _pruned(table, where, reading)
     if matches is not None:
         batches = _read_matches(table, matches.within(reading.groups), reading.columns)
+    elif pruned is None and where.columns:
+        return join_small_batches(_read_range_matching(table, where, reading, result_columns))
     elif pruned is None:
         batches = read_range(table, reading)
     else:
@@ -261,6 +270,42 @@ def read_range(table: ReadableTable, reading: Reading) -> Iterator[pa.RecordBatc
     for groups in table.portions(reading.groups):
         ranges = ranges_in(table.encoding, groups, reading.keys)
         yield from table.scan_of(reading.columns, reading.newest, within=ranges).batches(ranges)
+
+
+def _read_range_matching(
+    table: ReadableTable, where: Predicate, reading: Reading, result_columns: Sequence[Column]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of `read_range` that match a condition, with some of their columns.
+
+    Of a piece few of whose rows match, the columns that the condition does not use are decoded
+    for these rows alone.
+    """
+    names = [column.name for column in result_columns]
+    tested_columns = list(map(table.encoding.schema.column, where.columns))
+    other_columns = [column for column in result_columns if column not in tested_columns]
+    for groups in table.portions(reading.groups):
+        ranges = ranges_in(table.encoding, groups, reading.keys)
+        scan = table.scan_of(reading.columns, reading.newest, within=ranges)
+        for piece in scan.pieces(ranges):
+            tested = table.decode(piece, tested_columns)
+            mask = where.mask(tested)
+            if not mask.true_count:
+                continue
+            if not other_columns:
+                yield tested.filter(mask).select(names)
+            elif mask.true_count > _MOST_MATCHES * len(mask):
+                batch = _with_columns(tested, table.decode(piece, other_columns))
+                yield batch.select(names).filter(mask)
+            else:
+                rows = np.flatnonzero(np.asarray(mask))
+                others = table.decode(Piece((piece.blocks[0].take(rows),), None), other_columns)
+                yield _with_columns(tested.filter(mask), others).select(names)
+
+
+def _with_columns(batch: pa.RecordBatch, others: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the columns of two batches of the same rows."""
+    fields = [*batch.schema, *others.schema]
+    return pa.record_batch([*batch.columns, *others.columns], schema=pa.schema(fields))
 
 
 def read_ranges(

@@ -183,10 +183,14 @@ class Scan:
 
     def batches(self, ranges: Sequence[Bounds]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of some ranges, range by range, in no order inside."""
+        return map(self.decode, self.pieces(ranges))
+
+    def pieces(self, ranges: Sequence[Bounds]) -> Iterator[Piece]:
+        """Yield what `batches` decodes: each piece is of one block and has no order."""
         for bounds in ranges:
             windows = self.windows(bounds, in_order=False)
             for block in join_small_ones(block for window in windows for block in window.blocks):
-                yield from map(self.decode, pieces(Window((block,), None), _BATCH))
+                yield from pieces(Window((block,), None), _BATCH)
 
     @property
     def sorts_in_memory(self) -> bool:
@@ -268,15 +272,21 @@ def matching_rows(
     batches: Iterable[pa.RecordBatch], where: Predicate, names: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the columns ``names`` of the rows that match a predicate, in their order."""
+    return join_small_batches(
+        batch.filter(where.mask(batch)).select(names) for batch in batches if batch.num_rows
+    )
+
+
+def join_small_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of some batches in larger ones, of bounded size; none without rows."""
     group: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
-        matches = batch.filter(where.mask(batch)).select(names) if batch.num_rows else batch
-        if not matches.num_rows:
+        if not batch.num_rows:
             continue
-        group.append(matches)
-        rows += matches.num_rows
-        size += matches.nbytes
+        group.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
         if rows >= _LEAST_MATCHES or size >= _BATCH.size:
             yield _concatenated(group)
             group, rows, size = [], 0, 0

@@ -171,7 +171,7 @@ class StorageTable(TableEntries):
         read_columns = self.columns(columns)
         full_prefixes = self.encoding.encode_prefixes(prefixes)
         indices, rows = self._prefix_reader(full_prefixes).prefix_scan(full_prefixes)
-        return indices, self._decode(Piece((rows,), None), read_columns)
+        return indices, self.decode(Piece((rows,), None), read_columns)
 
     def first_per_prefix(
         self, prefixes: pa.RecordBatch, counts: Positions, columns: Sequence[str] | None = None
@@ -181,7 +181,7 @@ class StorageTable(TableEntries):
         What comes after them is not read.
         """
         indices, rows = self.first_encoded_per_prefix(prefixes, counts)
-        return indices, self._decode(Piece((rows.block,), None), self.columns(columns))
+        return indices, self.decode(Piece((rows.block,), None), self.columns(columns))
 
     def first_encoded_per_prefix(
         self, prefixes: pa.RecordBatch, counts: Positions
@@ -193,7 +193,7 @@ class StorageTable(TableEntries):
         return indices, EncodedRows(block, self.encoding, self._decode_columns)
 
     def _decode_columns(self, block: Block, columns: Sequence[str]) -> pa.RecordBatch:
-        return self._decode(Piece((block,), None), self.columns(columns))
+        return self.decode(Piece((block,), None), self.columns(columns))
 
     def rows_from(
         self,
@@ -211,7 +211,7 @@ class StorageTable(TableEntries):
         read_columns = self.columns(columns)
         full_starts, groups = self._bounds(starts, group)
         indices, rows = self._prefix_reader(groups).rows_from(full_starts, groups, counts)
-        return indices, self._decode(Piece((rows,), None), read_columns)
+        return indices, self.decode(Piece((rows,), None), read_columns)
 
     def rows_before(
         self,
@@ -228,7 +228,7 @@ class StorageTable(TableEntries):
         read_columns = self.columns(columns)
         full_ends, groups = self._bounds(ends, group)
         indices, rows = self._prefix_reader(groups).rows_before(full_ends, groups, counts)
-        return indices, self._decode(Piece((rows,), None), read_columns)
+        return indices, self.decode(Piece((rows,), None), read_columns)
 
     def _bounds(self, bounds: pa.RecordBatch, group: int) -> tuple[Bytes, Bytes]:
         """Return what the full keys at some bounds begin with, and those of their groups."""
@@ -250,7 +250,7 @@ class StorageTable(TableEntries):
         """Return (indices, rows) as `get_rows`; entries in ``newest`` hide the table's own."""
         read_columns = self.columns(columns)
         indices, piece = self._lookup.visible(full_keys, newest, self._time)
-        return indices, self._decode(piece, read_columns)
+        return indices, self.decode(piece, read_columns)
 
     # Scans
 
@@ -315,7 +315,7 @@ class StorageTable(TableEntries):
             reader = self._reader_in(KeyRanges(full_lows, full_highs))
             block = reader.range_scan(full_lows, full_highs, most)
             for piece in pieces(Window((block,), None), _BATCH_OF_RANGES):
-                yield self._decode(piece, read_columns)
+                yield self.decode(piece, read_columns)
 
     def scan_in_order(
         self,
@@ -372,7 +372,7 @@ class StorageTable(TableEntries):
         rows = seek_first_rows(
             self.encoding, reader, key_ranges, count, most, descending=descending
         )
-        return None if rows is None else self._decode(Piece((rows,), None), columns)
+        return None if rows is None else self.decode(Piece((rows,), None), columns)
 
     def scan_ranges(
         self, columns: Sequence[str] | None, ranges: Sequence[KeyRange]

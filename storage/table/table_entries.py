@@ -142,7 +142,7 @@ class TableEntries:
             disjoint = disjoint_groups([run.key_span for run in runs], [run.span for run in runs])
         return Scan(
             sources=sources,
-            decode=partial(self._decode, columns=columns),
+            decode=partial(self.decode, columns=columns),
             keys_of=self.encoding.primary_keys,
             most=self._most(newest),
             resolver=self._resolver_of(keep_visible(self._time), self._time, columns or None),
@@ -195,7 +195,8 @@ class TableEntries:
     def _statistics(self) -> Iterable[TableStatistics]:
         return statistics_in(self._files.segments, self.encoding.table_id)
 
-    def _decode(self, piece: Piece, columns: Sequence[Column]) -> pa.RecordBatch:
+    def decode(self, piece: Piece, columns: Sequence[Column]) -> pa.RecordBatch:
+        """Return some columns of the rows of a piece. CorruptionError if they are damaged."""
         try:
             batches = [self.encoding.decode(block, columns) for block in piece.blocks]
         except (ValueError, IndexError) as error:
