@@ -154,14 +154,14 @@ def index_matches(table: ReadableTable, where: Predicate) -> IndexMatches | None
 
 def examined_bytes(table: ReadableTable, where: Predicate) -> int:
     """Return about how many stored bytes a read of the rows that match a condition examines."""
-    a_row = _row_bytes(table)
+    row_bytes = _row_bytes(table)
     matches = index_matches(table, where)
     if matches is not None:
-        return len(matches.keys) * a_row
+        return len(matches.keys) * row_bytes
     pruned = _pruned(table, where, Reading((), [range(table.encoding.vnode_count)]))
     if pruned is None:
         return table.stored_bytes
-    return len(pruned.points) * a_row + table.bytes_in(pruned.ranges)
+    return len(pruned.points) * row_bytes + table.bytes_in(pruned.ranges)
 
 
 def read_matching(

@@ -114,7 +114,7 @@ def test_only_rows_that_the_key_allows_are_decoded(
     assert decoded <= most
 
 
-def test_a_condition_on_no_key_decodes_everything(events: Store) -> None:
+def test_a_condition_on_no_key_is_evaluated_for_every_row(events: Store) -> None:
     """And returns the matching rows only."""
     rows_read, decoded = counted(events.read_plan("events"), "v = 7 OR n = 1")
 
