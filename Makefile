@@ -4,6 +4,8 @@
 #   make test        run the tests but the slow ones    (ARGS="-k log -x" goes to pytest, WORKERS=2)
 #   make test-unit   run those of them that need no Spark: 90 seconds
 #   make test-slow   run the slow ones: kills, damage, documents, examples, laws with many seeds
+#   make test-spark  run those that need a Spark on another minor version of it, from an environment
+#                    of its own in build    (VERSION=4.1 or 4.2; ARGS chooses the tests)
 #   make durations   run all tests and record which of them are slow
 #   make docs        build the site of the documents in build/site
 #   make dist        build a wheel and a source distribution in dist, and try the wheel alone
@@ -37,13 +39,18 @@ PEERS := .venv-peers
 RUN := $(VENV)/bin/python
 PYTEST := $(RUN) -P -m pytest --numprocesses=$(WORKERS) --dist=worksteal
 STAMP := $(VENV)/installed
+# The minor version of Spark of `make test-spark`, and where its environment is.
+VERSION ?= 4.1
+SPARK := build/spark-$(VERSION)
 
 # Spark starts its Python workers by these; another Spark or modules of the user must not interfere.
 export PYSPARK_PYTHON := $(CURDIR)/$(RUN)
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(RUN)
 unexport SPARK_HOME PYTHONPATH PYTHONHOME VIRTUAL_ENV
+# The tests start hundreds of Python processes: without compiled files each compiles all modules.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-unit test-slow durations docs dist bench bench-peers lint format typecheck clean preflight
+.PHONY: demo test test-unit test-slow test-spark durations docs dist bench bench-peers lint format typecheck clean preflight
 
 demo: $(STAMP)
 	$(RUN) examples/flights.py $(ARGS)
@@ -58,6 +65,12 @@ test-slow: $(STAMP)
 	$(PYTEST) -m "slow or law" --hypothesis-profile=thorough $(ARGS)
 	$(if $(ARGS),,$(PYTEST) --place=server -m "not slow" $(ON_SERVER))
 	$(if $(ARGS),,$(PYTEST) --place=faulty -m "not slow" $(ON_FAULTS))
+
+test-spark: export PYSPARK_PYTHON := $(CURDIR)/$(SPARK)/bin/python
+test-spark: export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(SPARK)/bin/python
+test-spark: $(SPARK)/installed
+	$(SPARK)/bin/python -P -m pytest --numprocesses=$(WORKERS) --dist=worksteal \
+		-m "spark and not slow" $(ARGS)
 
 durations: $(STAMP)
 	$(PYTEST) --junitxml=build/tests.xml -o junit_family=xunit1 -o junit_duration_report=call $(ARGS)
@@ -105,6 +118,12 @@ $(RUN): | preflight
 # An editable install: an edit needs no new one, and Spark discovers pyspark_relstate in package/.
 $(STAMP): pyproject.toml | preflight $(RUN)
 	$(RUN) -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	touch $@
+
+build/spark-%/installed: pyproject.toml | preflight
+	"$(PYTHON)" -m venv build/spark-$*
+	build/spark-$*/bin/python -m pip install --quiet --disable-pip-version-check \
+		--editable ".[dev]" "pyspark[connect]==$*.*"
 	touch $@
 
 $(PEERS)/spark-4.3/installed: pyproject.toml | preflight

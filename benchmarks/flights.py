@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from relstate.storage import Kind, Proposal, Store
@@ -105,9 +106,13 @@ class Changes:
     Of ten changed rows six are updates, two inserts and two deletes.
     """
 
-    def __init__(self, count: int) -> None:
-        """``count``: of the flights there are."""
+    def __init__(self, count: int, bad_every: int = 0) -> None:
+        """``count``: of the flights there are.
+
+        One of ``bad_every`` changed rows is bad (`with_bad_rows`); with 0 none is.
+        """
         self._count = count
+        self._bad_every = bad_every
         self._next = count
         self._place = 0
         self._version = 0
@@ -133,7 +138,28 @@ class Changes:
         self._version += 1
         kinds = np.full(count, Kind.PUT, np.uint8)
         kinds[:deletes] = Kind.DELETE
-        return flights(indices, self._version), kinds
+        batch = flights(indices, self._version)
+        return (with_bad_rows(batch, self._bad_every) if self._bad_every else batch), kinds
+
+
+def with_bad_rows(batch: pa.RecordBatch, every: int) -> pa.RecordBatch:
+    """Return flights of which one of so many is bad, the last of each.
+
+    By turns its delay is -31 or does not fit 16 bits, its carrier has no number, or its origin is
+    unknown.
+    """
+    places = np.arange(every - 1, batch.num_rows, every)
+    turns = places // every % 4
+    delay = np.array(batch.column("delay"))
+    delay[places[turns == 0]], delay[places[turns == 1]] = -31, 100_000
+    is_bad = np.zeros((2, batch.num_rows), np.bool_)
+    for column, turn in enumerate((2, 3)):
+        is_bad[column, places[turns == turn]] = True
+    carrier = pc.if_else(pa.array(is_bad[0]), "none", batch.column("carrier"))
+    origin = pc.if_else(pa.array(is_bad[1]), None, batch.column("origin"))
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    columns |= {"delay": pa.array(delay), "carrier": carrier, "origin": origin}
+    return pa.RecordBatch.from_arrays(list(columns.values()), schema=batch.schema)
 
 
 def _mixed(indices: Indices) -> NDArray[np.uint64]:

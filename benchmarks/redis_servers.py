@@ -22,26 +22,51 @@ from relstate.storage import Store
 _PROGRAMS = ("redis-server", "redis-benchmark")
 _RELSTATE = "import sys; from relstate.connector.cli import main; sys.exit(main())"
 _SECONDS = 30
+# A client's requests are about so many keys.
+_KEYS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What redis-benchmark does: ``clients`` send requests of a kind, ``pipelined`` at once."""
+    """What redis-benchmark does: ``clients`` send requests of a kind, ``pipelined`` at once.
+
+    ``kind``: one that redis-benchmark knows; with a ``script`` its name, and each request is an
+    EVALSHA of it with ``arguments``.
+    """
 
     kind: str
     clients: int
     pipelined: int
     requests: int
+    script: str = ""
+    arguments: tuple[str, ...] = ()
 
     def rate(self, port: int) -> float:
         """Return how many requests a second the server at a port answers."""
         command = [
-            "redis-benchmark", "-p", str(port), "-t", self.kind.lower(), "-c", str(self.clients),
-            "-P", str(self.pipelined), "-n", str(self.requests), "--csv",
+            "redis-benchmark", "-p", str(port), "-c", str(self.clients), "-P", str(self.pipelined),
+            "-n", str(self.requests), "--csv",
         ]  # fmt: skip
+        if self.script:
+            command += ["-r", str(_KEYS), "EVALSHA", _load_script(port, self.script)]
+            command += self.arguments
+        else:
+            command += ["-t", self.kind.lower()]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-        rows = {row[0]: row[1] for row in csv.reader(done.stdout.splitlines()) if len(row) > 1}
-        return float(rows[self.kind])
+        rows = [row for row in csv.reader(done.stdout.splitlines()) if len(row) > 1]
+        if self.script:
+            return float(rows[-1][1])
+        return float(dict(row[:2] for row in rows)[self.kind])
+
+
+def _load_script(port: int, source: str) -> str:
+    """Return the SHA1 of a script, which the server at a port gets."""
+    words = ["SCRIPT", "LOAD", source]
+    request = f"*{len(words)}\r\n" + "".join(f"${len(word)}\r\n{word}\r\n" for word in words)
+    with socket.create_connection(("127.0.0.1", port), _SECONDS) as client:
+        client.sendall(request.encode())
+        reply = client.makefile().read(len("$40\r\n") + 40)
+    return reply.split()[-1]
 
 
 def missing_programs() -> list[str]:

@@ -12,7 +12,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +19,7 @@ import lmdb
 import pyarrow as pa
 
 from relstate.storage import Proposal, SegmentRecord, Store, Table
+from relstate.vnode import cached_property
 
 from . import rows
 from .bare import bare_segments
@@ -69,10 +69,13 @@ class Workbench:
         return str(path)
 
     @contextmanager
-    def store(self) -> Iterator[Store]:
-        """Yield a new, empty store, which is removed after the block."""
+    def store(self, **options: Any) -> Iterator[Store]:
+        """Yield a new, empty store, which is removed after the block.
+
+        ``options``: of `Store.create`.
+        """
         folder = self.folder()
-        with Store.create(folder) as store:
+        with Store.create(folder, **options) as store:
             yield store
         shutil.rmtree(folder)
 

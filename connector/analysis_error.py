@@ -11,11 +11,12 @@ Does not know: how a query is planned.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 
 from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
 
 from relstate.connector.failure import without_context_log
 
@@ -25,25 +26,32 @@ TABLE_NOT_FOUND = ("TABLE_OR_VIEW_NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE")
 _NAMES = ("relationName", "identifier")
 _NAME_PART = re.compile(r"`(?:[^`]|``)*`|[^.`]+")
 _COLUMN_NOT_FOUND = ("UNRESOLVED_COLUMN", "UNRESOLVED_USING_COLUMN_FOR_JOIN")
+_FUNCTION_NOT_FOUND = ("UNRESOLVED_ROUTINE", "UNRESOLVABLE_TABLE_VALUED_FUNCTION")
+_ROUTINES = ("routineName", "name")
 _TABLE_FUNCTIONS = ("variant_explode", "variant_explode_outer")
 _TEMPORARY = re.compile(r"`?_pyspark_[0-9a-f]+`?")
 # The plan, the text and the stack that Spark appends to its sentence.
 _APPENDIX = re.compile(
     r"; line \d+ pos \d+;?\n.*|;\n.*|\n\n?== SQL.*|\n\n?JVM stacktrace.*", re.DOTALL
 )
-_PLACE = re.compile(r"; line (\d+) pos (\d+)$")
+_PLACE = re.compile(r"; line (\d+) pos (\d+)$| \(line (\d+), pos (\d+)\)\s*$")
 _CONDITION = re.compile(r"\[[A-Z_.]+\] ")
 
 
 @contextmanager
 def in_names_of_query(
-    columns: Mapping[str, Sequence[str]], tables: Sequence[str], beginning: str = ""
+    columns: Mapping[str, Sequence[str]],
+    tables: Sequence[str],
+    beginning: str = "",
+    *,
+    functions: Callable[[], Sequence[str]] = tuple,
 ) -> Iterator[None]:
     """Raise what Spark finds wrong with a query without the names that relstate gave it.
 
     ``columns``: of each table of the query; ``tables``: all of the store that a user made;
-    ``beginning``: the text of the query that Spark has as it was written. Spark's plan, text and
-    stack are left out, and places after that beginning.
+    ``beginning``: the text of the query that Spark has as it was written. ``functions``: returns
+    the names of those that Spark has. Spark's plan, text and stack are left out, and places after
+    that beginning.
     """
     try:
         with without_context_log():
@@ -58,13 +66,18 @@ def in_names_of_query(
             if place is not None and not _is_within(place, beginning):
                 sentence = sentence[: place.start()]
             sentence = _CONDITION.sub("", sentence, count=1)
+            if condition in _FUNCTION_NOT_FOUND:
+                name = next((parameters[key] for key in _ROUTINES if key in parameters), "")
+                place = _PLACE.search(sentence)
+                sentence = f"there is no function {name}{suggestion(name, functions())}"
+                sentence += "" if place is None else place[0]
         # Its text begins with the condition.
         raise AnalysisException(sentence, condition or None, parameters) from None
 
 
 def _is_within(place: re.Match[str], text: str) -> bool:
     """Return whether a line and a column of it, which count from 1 and 0, are in a text."""
-    line, column = int(place[1]), int(place[2])
+    line, column = int(place[1] or place[3]), int(place[2] or place[4])
     lines = text.split("\n")
     return line < len(lines) or (line == len(lines) and column < len(lines[-1]))
 
@@ -86,13 +99,16 @@ def _sentence(
             )
         table_names = ", ".join(sorted(tables)) or "none"
         return (
-            f"there is no table or view {name}{_suggestion(name, tables)}; the tables of the store "
+            f"there is no table or view {name}{suggestion(name, tables)}; the tables of the store "
             f"are: {table_names}"
         )
     if condition == "UNBOUND_SQL_PARAMETER":
         return _unbound_parameter(parameters.get("name", ""))
     routine = parameters.get("routineName", "").rpartition(".")[2].strip("`")
-    if condition == "ROUTINE_NOT_FOUND" and routine.lower() in _TABLE_FUNCTIONS:
+    if (
+        condition in ("ROUTINE_NOT_FOUND", "UNRESOLVED_ROUTINE")
+        and routine.lower() in _TABLE_FUNCTIONS
+    ):
         return (
             f"{routine} is a function of FROM, not of LATERAL VIEW or SELECT: write FROM t, "
             f"LATERAL {routine}(…) AS e"
@@ -107,7 +123,7 @@ def _sentence(
             f"{table} ({', '.join(names)})" for table, names in columns.items()
         )
         return (
-            f"there is no column {name}{_suggestion(name, all_columns)}; the tables of the query "
+            f"there is no column {name}{suggestion(name, all_columns)}; the tables of the query "
             f"have: {column_lists}"
         )
     return None
@@ -132,7 +148,13 @@ def _last_part(name: str) -> str:
     return name.rpartition(".")[2].strip("`").lower()
 
 
-def _suggestion(name: str, candidates: Sequence[str]) -> str:
+def function_names(spark: SparkSession) -> list[str]:
+    """Return the names of all functions that a session has."""
+    return [row[0] for row in spark.sql("SHOW FUNCTIONS").collect()]
+
+
+def suggestion(name: str, candidates: Sequence[str]) -> str:
+    """Return ``, did you mean a or b?`` for a name that is not there; nothing if none is near."""
     last = _last_part(name)
     by_lower_case = {candidate.lower(): candidate for candidate in candidates}
     near = get_close_matches(last, by_lower_case, n=2)

@@ -8,7 +8,7 @@ Does not know: how commits are displayed.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
 
@@ -18,8 +18,23 @@ from relstate.storage import Entry, Store, errors, moment_of
 COMMIT_SCHEMA = (
     "version BIGINT NOT NULL, timestamp TIMESTAMP NOT NULL, operation STRING NOT NULL, "
     "data_change BOOLEAN NOT NULL, tables ARRAY<STRING> NOT NULL, segments_added INT NOT NULL, "
-    "segments_removed INT NOT NULL, rows BIGINT NOT NULL, deletes BIGINT NOT NULL"
+    "segments_removed INT NOT NULL, rows BIGINT NOT NULL, deletes BIGINT NOT NULL, "
+    "violations ARRAY<STRUCT<table: STRING, expectation: STRING, on_violation: STRING, "
+    "rows: BIGINT>> NOT NULL"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ViolationCount:
+    """The rows of a commit that violated an expectation; ``on_violation``: what became of them.
+
+    They were written (``count``), or not (``drop``).
+    """
+
+    table: str
+    expectation: str
+    on_violation: str
+    rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +43,7 @@ class Commit:
 
     ``time``: microseconds since 1970. Without ``data_change`` it is maintenance: no reader sees
     other rows. ``tables``: the names of the tables it touched, sorted. ``rows``: the entries in the
-    segments it added, of which ``deletes`` are deletes.
+    segments it added, of which ``deletes`` are deletes. ``violations``: of expectations.
     """
 
     epoch: int
@@ -40,6 +55,7 @@ class Commit:
     segments_removed: int
     rows: int
     deletes: int
+    violations: tuple[ViolationCount, ...] = ()
 
 
 def commits(store: Store) -> Iterator[Commit]:
@@ -57,6 +73,12 @@ def commits(store: Store) -> Iterator[Commit]:
             len(entry.removed),
             sum(table.rows for table in statistics),
             sum(table.deletes for table in statistics),
+            tuple(
+                ViolationCount(
+                    names.of(item.table_id, entry), item.expectation, item.on_violation, item.rows
+                )
+                for item in entry.violations
+            ),
         )
 
 
@@ -80,6 +102,7 @@ def commit_rows(
             commit.segments_removed,
             commit.rows,
             commit.deletes,
+            [asdict(item) for item in commit.violations],
         )
         for commit in islice(chosen, limit)
     ]
@@ -93,6 +116,7 @@ def _touched(entry: Entry) -> set[int]:
         *(definition.table_id for definition in defined),
         *entry.dropped_tables,
         *entry.based_tables,
+        *(item.table_id for item in entry.violations),
     }
 
 

@@ -12,13 +12,18 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from relstate.storage import errors
+
+if TYPE_CHECKING:
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -32,7 +37,10 @@ _BEFORE = re.compile(
     r"|Job aborted due to stage failure: .*? executor [^)]*\): "
     r"|An exception was thrown from the Python worker:\s+"
 )
-_JAVA_CLASS = re.compile(r"(?:[\w$]+\.)+([\w$]+(?:Exception|Error)): ")
+# What Spark raises where another thread has run the job, down to what that raised.
+_AWAITED = re.compile(r"Exception thrown in awaitResult:\s+(?:at .*\s+|\.\.\. .*\s+)*Caused by: ")
+_FRAME = re.compile(r"^\s+at \S+\(", re.MULTILINE)
+_JAVA_CLASS = re.compile(r"(?:[\w$]+\.)+([\w$]+(?:Exception|Error))(?:: |\s*\Z)")
 _TRACEBACK = re.compile(r"(?s:.*)Traceback \(most recent call last\):\n(?: .*\n)+")
 _AFTER = re.compile(
     r"\n\s+at \S+\(.*|\n(?:Caused by|Driver stacktrace|JVM stacktrace)\b.*|\n== SQL.*"
@@ -43,6 +51,10 @@ _AFTER = re.compile(
 _PLAN = re.compile(r";\n['!]?[A-Z].*", re.DOTALL)
 _LONGEST = 1_000
 _SOURCE_NOT_FOUND = re.compile(r"\[DATA_SOURCE_NOT_FOUND\].*relstate")
+# What relstate needs in the Python of a worker.
+_MODULE_NOT_FOUND = re.compile(
+    r"ModuleNotFoundError: No module named '(relstate|pyarrow|numpy|lmdb|xxhash|sqlglot|pandas)\b"
+)
 _NO_SOURCE = (
     "the Python that Spark starts does not find relstate: set the environment variable "
     "PYSPARK_PYTHON to the Python that has it before Spark starts; `relstate doctor` says which "
@@ -88,11 +100,60 @@ def unwrap_errors() -> Iterator[None]:
     except Exception as error:
         text = str(error)
         own = find_own_error(text)
-        if own is None and _SOURCE_NOT_FOUND.search(text):
-            own = errors.SessionError(_NO_SOURCE)
+        if own is None:
+            own = _session_error(text)
         if own is None:
             raise
         raise own from None
+
+
+@contextmanager
+def in_short() -> Iterator[None]:
+    """Raise what Spark raises as its sentence, in the class of what failed first.
+
+    The text of the query, which is not the user's, plans and stacks are left out. What fails in a
+    subquery reaches PySpark within other exceptions, which it does not know.
+    """
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JJavaError, PySparkException) as error:
+        with without_context_log():
+            known = known_cause(error) if isinstance(error, Py4JJavaError) else error
+        if known is None:
+            raise
+        raise _shortened(known) from None
+
+
+def known_cause(error: Py4JJavaError) -> PySparkException | None:
+    """Return the outermost cause of an exception of the JVM that PySpark knows; None if none."""
+    from pyspark.errors import UnknownException
+    from pyspark.errors.exceptions.captured import convert_exception
+
+    cause = error.java_exception
+    while cause is not None:
+        known = convert_exception(cause)
+        if not isinstance(known, UnknownException):
+            return known
+        cause = cause.getCause()
+    return None
+
+
+def _shortened(error: PySparkException) -> PySparkException:
+    """Return an exception of PySpark with its sentence alone."""
+    from pyspark import errors as spark_errors
+
+    kind = getattr(spark_errors, type(error).__name__, None)
+    text = str(error)
+    sentence = _AFTER.sub("", f"{text}\n", count=1).strip()
+    condition = error.getCondition()
+    if kind is None or condition is None or sentence == text.strip():
+        return error
+    sentence = sentence.removeprefix(f"[{condition}] ")
+    shortened: PySparkException = kind(sentence, condition, error.getMessageParameters() or {})
+    return shortened
 
 
 @contextmanager
@@ -112,6 +173,21 @@ def without_context_log() -> Iterator[None]:
         yield
     finally:
         _IS_SILENT.reset(token)
+
+
+def _session_error(text: str) -> errors.SessionError | None:
+    """Return what is wrong with the session that Spark's exception is of; None for others."""
+    if _SOURCE_NOT_FOUND.search(text):
+        return errors.SessionError(_NO_SOURCE)
+    missing = _MODULE_NOT_FOUND.search(text)
+    if missing is None:
+        return None
+    return errors.SessionError(
+        f"the Python that Spark starts has no module {missing[1]!r}: before Spark, or the server "
+        f"of Spark Connect, starts, set PYSPARK_PYTHON to the Python that has it, such as "
+        f"PYSPARK_PYTHON={sys.executable}, or activate its environment; `relstate doctor` says "
+        "which Pythons Spark starts and what each lacks"
+    )
 
 
 def _is_logged(record: logging.LogRecord) -> bool:
@@ -135,9 +211,23 @@ def describe_error(error: Exception) -> str:
 
     Stacks, plans and the text of queries, which Spark puts around the sentence, are left out.
     """
-    kind, text = type(error).__name__, _AFTER.sub("", f"{error}\n", count=1)
+    text = _AWAITED.sub("", f"{error}\n", count=1)
+    kind, text = type(error).__name__, _AFTER.sub("", text, count=1)
     while prefix := _BEFORE.match(text) or _JAVA_CLASS.match(text):
         kind = prefix[1] if prefix.re is _JAVA_CLASS else kind
         text = text[prefix.end() :]
     text = " ".join(_TRACEBACK.sub("", text).split())
     return f"{kind}: {text if len(text) <= _LONGEST else text[:_LONGEST] + '…'}"
+
+
+def stack_of(error: Exception) -> str:
+    """Return the stack of what failed first in the JVM, from its first line; "" if none is shown.
+
+    It is in the text of an exception that PySpark does not know, and beside that of others.
+    """
+    texts = str(error), getattr(error, "_stackTrace", None), getattr(error, "_stacktrace", None)
+    for text in texts:
+        stack = _FRAME.search(_AWAITED.sub("", text or "", count=1))
+        if stack is not None:
+            return stack.string[stack.start() :]
+    return ""

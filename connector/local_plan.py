@@ -22,9 +22,9 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as s
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from .local_projection import IncompleteError, LocalProjection, scala_object
+from .spark.arrow_transfer import utc_arrow_schema
 
 COMPILED_ROWS = 4_096
 """Rows up to which Spark is faster if it evaluates a plan while it optimises it, row by row.
@@ -178,7 +178,7 @@ class _Columns:
 def _no_values(output_type: Any) -> pa.RecordBatch:
     """Return no rows of a type of Spark's."""
     struct = s.StructType.fromJson(json.loads(output_type.json()))
-    return pa.RecordBatch.from_pylist([], to_arrow_schema(struct, timezone="UTC"))
+    return pa.RecordBatch.from_pylist([], utc_arrow_schema(struct))
 
 
 def _ids(attributes: Any) -> list[int]:

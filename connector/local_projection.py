@@ -13,11 +13,11 @@ from typing import Any
 
 import pyarrow as pa
 from py4j.java_gateway import JavaClass
-from pyspark.serializers import NoOpSerializer
 from pyspark.sql import SparkSession
-from pyspark.util import _load_from_socket
 
-_ARROW = "org.apache.spark.sql.execution.arrow.ArrowConverters"
+from .spark.arrow_transfer import ARROW_CONVERTERS, ArrowMessages
+
+_SHARING = "spark.sql.subexpressionElimination.enabled"
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 
 
@@ -38,11 +38,10 @@ class LocalProjection:
         # Each name that is looked up in the JVM is a call.
         self._sessions = SparkSession._get_j_spark_session_class(jvm)
         client = jvm._gateway_client
-        self._converters = scala_object(_ARROW, client)
+        self._converters = scala_object(ARROW_CONVERTERS, client)
         self._iterators = scala_object("scala.collection.Iterator", client)
         self._projections = scala_object(f"{_EXPRESSIONS}.UnsafeProjection", client)
-        self._arrow_messages = JavaClass(f"{_ARROW}$ArrowBatchWithSchemaIterator", client)
-        self._serve = jvm.PythonRDD.serveIterator
+        self._messages = ArrowMessages(session)
 
     def activate(self) -> None:
         """Make the session the active one of this thread: its settings hold for what follows."""
@@ -53,6 +52,21 @@ class LocalProjection:
         # All classes that Spark compiles have one name, by which py4j looks methods up. So none of
         # a projection is called, not even `initialize`, which only random values need.
         return self._projections.create(expressions, inputs)
+
+    def create_catching(self, expressions: Any, inputs: Any) -> Any:
+        """Return `create`'s projection, in which an expression that fails is NULL, by itself."""
+        # Spark would evaluate what several expressions share before any of them.
+        shares = self._session.conf.get(_SHARING)
+        self._session.conf.set(_SHARING, "false")
+        try:
+            jvm: Any = self._session._jvm
+            try_eval = getattr(jvm, f"{_EXPRESSIONS}.TryEval")
+            caught = [
+                try_eval(expressions.apply(number).child()) for number in range(expressions.size())
+            ]
+            return self.create(jvm.PythonUtils.toSeq(caught), inputs)
+        finally:
+            self._session.conf.set(_SHARING, str(shares))
 
     def values(
         self, rows: pa.RecordBatch, input_type: Any, projections: Iterable[Any], output_type: Any
@@ -68,8 +82,7 @@ class LocalProjection:
         values = received
         for projection in projections:
             values = values.map(projection)
-        # All rows in one message.
-        messages = self._arrow_messages(values, output_type, 0, 0, "UTC", True, False, None)
+        messages = self._messages.of(values, output_type)
         try:
             return self._receive(messages, rows.num_rows)
         except Exception:
@@ -81,13 +94,10 @@ class LocalProjection:
 
         IncompleteError if there are fewer: evaluated while they are sent, one of them has failed.
         """
-        # A socket, as `collect` uses one: py4j decodes bytes one by one.
-        socket = self._serve(messages, "relstate values")
-        with _load_from_socket(socket, NoOpSerializer()) as streams:
-            batches = [batch for stream in streams for batch in pa.ipc.open_stream(stream)]
+        batches, raise_error = self._messages.receive(messages, "relstate values")
         returned = sum(batch.num_rows for batch in batches)
         if returned != count:
-            socket[2].getResult()
+            raise_error()
             raise IncompleteError(f"Spark returned {returned} of {count} rows")
         return batches
 

@@ -14,13 +14,12 @@ from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
-from py4j.java_gateway import JavaClass
-from pyspark.serializers import NoOpSerializer
 from pyspark.sql import DataFrame
 from pyspark.sql import types as s
-from pyspark.util import _load_from_socket
 
 from .rows_frame import known_count
+from .spark.arrow_transfer import ArrowMessages
+from .spark.received import received
 from .types import has_variant
 
 LOCAL_ROWS = 131_072
@@ -32,7 +31,6 @@ merges so many rows in about a second. Beyond that, tasks in parallel are faster
 LOCAL_BYTES = 16 << 20
 """Bytes of these rows: a statement holds a few times as much in the driver's memory."""
 
-_MESSAGES = "org.apache.spark.sql.execution.arrow.ArrowConverters$ArrowBatchWithSchemaIterator"
 # The relations that the driver holds, or makes of nothing.
 _LOCAL_LEAVES = frozenset({"LocalRelation", "OneRowRelation", "Range"})
 # What has no more rows than what it reads.
@@ -60,7 +58,7 @@ def known_rows(frame: DataFrame, most: int | None = None) -> list[pa.RecordBatch
         return None
     else:
         plain = frame.toDF(*(f"c{index}" for index in range(len(frame.columns))))
-        batches = plain.toArrow().to_batches()
+        batches = list(received(plain.toArrow().to_batches()))
     return batches if sum(batch.nbytes for batch in batches) <= LOCAL_BYTES else None
 
 
@@ -110,13 +108,8 @@ def _received(frame: DataFrame, rows: Any) -> list[pa.RecordBatch]:
     ]
     session: Any = frame.sparkSession
     schema = session._jsparkSession.parseDataType(s.StructType(fields).json())
-    messages = JavaClass(_MESSAGES, session._jvm._gateway_client)(
-        rows.iterator(), schema, 0, 0, "UTC", True, False, None
-    )
-    socket = session._jvm.PythonRDD.serveIterator(messages, "relstate rows")
-    # py4j would decode the bytes one by one.
-    with _load_from_socket(socket, NoOpSerializer()) as streams:
-        batches = [batch for stream in streams for batch in pa.ipc.open_stream(stream)]
+    messages = ArrowMessages(session)
+    batches, raise_error = messages.receive(messages.of(rows.iterator(), schema), "relstate rows")
     if sum(batch.num_rows for batch in batches) != rows.size():
-        socket[2].getResult()
+        raise_error()
     return batches

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from relstate.storage import DEDUPLICATIONS, errors, parse_instant
 
+BAD_ROWS = ("fail", "quarantine")
 CHANGE_FORMATS = ("debezium", "json")
 LATEST = "latest"
 MAX_LONG = 2**63 - 1
@@ -57,6 +58,14 @@ def change_format(text: str) -> str:
     if name not in CHANGE_FORMATS:
         raise ValueError(f"it must be {' or '.join(map(repr, CHANGE_FORMATS))}")
     return name
+
+
+def sets_bad_rows_aside(text: str) -> bool:
+    """Return which of `BAD_ROWS` a text is, in any case: whether it is the last one."""
+    name = text.strip().lower()
+    if name not in BAD_ROWS:
+        raise ValueError(f"it must be {' or '.join(map(repr, BAD_ROWS))}")
+    return name == "quarantine"
 
 
 def column_names(text: str) -> tuple[str, ...]:

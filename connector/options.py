@@ -8,8 +8,9 @@
     follow   path table readChangeFeed startingVersion startingTimestamp startingBoundInclusive
              deduplicationMode computeUpdates changeFormat tombstonesOnDelete columns timeZone
              numPartitions maxEpochsPerTrigger
-    write    path table patch opColumn clustered ttl ttlColumn mergeSchema txnAppId txnVersion
-    stream   path table patch opColumn clustered ttl ttlColumn mergeSchema txnAppId
+    write    path table patch opColumn clustered ttl ttlColumn mergeSchema badRows txnAppId
+             txnVersion
+    stream   path table patch opColumn clustered ttl ttlColumn mergeSchema badRows txnAppId
 
 Any of them takes options ``storage.<name>`` or ``storage.secret.<name>`` of the object store that
 the path is in.
@@ -28,10 +29,9 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import Any, TypeAlias
 
-from relstate.storage import DEDUPLICATIONS, errors, location_of, parse_instant
+from relstate.storage import DEDUPLICATIONS, errors, location_of, parse_instant, positive_seconds
 
 from .delta_options import DELTA_OPTIONS
-from .duration import positive_seconds
 from .option_values import (
     LATEST,
     MAX_LONG,
@@ -41,6 +41,7 @@ from .option_values import (
     column_names,
     deduplication,
     instant_text,
+    sets_bad_rows_aside,
     text_value,
     version,
     version_or_latest,
@@ -135,9 +136,10 @@ class WriteOptions:
     ``operation_column`` names the column with insert, update or delete; ``clustered``: all changes
     of a key arrive in one task, in order. ``ttl``: seconds after which the rows expire;
     ``ttl_column`` names a column with the seconds of each row. ``merge_schema``: columns that the
-    table lacks are added to it. ``application`` and ``version`` make a retried write happen once: a
-    version not above the application's last is skipped. A version without an application belongs
-    to the streaming query that runs the write.
+    table lacks are added to it. ``quarantine``: rows that break a rule of the table are set aside.
+    ``application`` and ``version`` make a retried write happen once: a version not above the
+    application's last is skipped. A version without an application belongs to the streaming query
+    that runs the write.
     """
 
     path: str
@@ -150,6 +152,7 @@ class WriteOptions:
     ttl_column: str | None = None
     merge_schema: bool = False
     patch: bool = False
+    quarantine: bool = False
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
@@ -268,6 +271,7 @@ def _write_options(values: Mapping[str, Any]) -> WriteOptions:
         ttl_column=values.get("ttlColumn"),
         merge_schema=values.get("mergeSchema", False),
         patch=values.get("patch", False),
+        quarantine=values.get("badRows", False),
     )
 
 
@@ -299,7 +303,12 @@ def _parse_options(
     if "path" in values:
         values["path"] = location({**options, "path": values["path"]})
     present = {names.get(key.lower()) for key in options}
-    problems += [_MISSING[name] for name in _REQUIRED if name not in present]
+    # A misspelt name is not missing, too.
+    problems += [
+        _MISSING[name]
+        for name in _REQUIRED
+        if name not in present and not any(f"did you mean {name!r}" in text for text in problems)
+    ]
     if not invalid:
         # A check that lacks a value would blame options that are right.
         problems += [problem for check in checks if (problem := check(values)) is not None]
@@ -400,6 +409,8 @@ def _check_operation(values: Mapping[str, Any]) -> str | None:
 def _check_patch(values: Mapping[str, Any]) -> str | None:
     if values.get("patch") and "opColumn" in values:
         return "a patch removes by NULL: leave out option 'opColumn'"
+    if values.get("patch") and values.get("badRows"):
+        return "a patch has no row to set aside: leave out option 'badRows'"
     if values.get("patch") and values.get("mergeSchema"):
         return "a patch has some columns of the table: leave out option 'mergeSchema'"
     return None
@@ -449,6 +460,7 @@ _STREAM = _TABLE | {
     "ttl": positive_seconds,
     "ttlColumn": text_value,
     "mergeSchema": boolean,
+    "badRows": sets_bad_rows_aside,
     "txnAppId": text_value,
 }
 _WRITE = _STREAM | {"txnVersion": whole_number(0, MAX_LONG)}

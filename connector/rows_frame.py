@@ -22,8 +22,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as s
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.dataframe import DataFrame
-from pyspark.sql.pandas.serializers import ArrowStreamSerializer
-from pyspark.sql.pandas.types import to_arrow_schema
+
+from .spark.arrow_transfer import relation_like, send_batches, utc_arrow_schema
 
 MOST_ROWS_OF_SPARK = 8_192
 """Rows up to which Spark holds its own."""
@@ -71,14 +71,9 @@ def _relation(spark: SparkSession, rows: pa.Table, schema: s.StructType, pieces:
     """Return a relation of the JVM's whose partitions are rows in Arrow."""
     session: Any = spark
     jvm = session._jvm
-    arrow_schema = to_arrow_schema(schema, timezone="UTC")
-    rows = rows.cast(arrow_schema).combine_chunks()
-    messages = session._sc._serialize_to_jvm(
-        rows.to_batches(max_chunksize=-(-rows.num_rows // pieces)),
-        ArrowStreamSerializer(),
-        jvm.PythonSQLUtils.readArrowStreamFromFile,
-        jvm.ArrowIteratorServer,
-    )
+    rows = rows.cast(utc_arrow_schema(schema)).combine_chunks()
+    batches = rows.to_batches(max_chunksize=-(-rows.num_rows // pieces))
+    messages = send_batches(spark, batches)
     with _lock:
         maker = _maker(spark)
         frame = jvm.PythonSQLUtils.toDataFrame(messages, schema.json(), maker)
@@ -87,12 +82,7 @@ def _relation(spark: SparkSession, rows: pa.Table, schema: s.StructType, pieces:
         maker.conf().set(_SIZE, str(rows.nbytes))
         statistics = jvm.scala.Option.apply(relation.stats())
     relation.rdd().setName(f"{_NAME}{rows.num_rows}")
-    stream = nothing = relation.stream()
-    return jvm.org.apache.spark.sql.execution.LogicalRDD(
-        *(relation.output(), relation.rdd()),
-        *(relation.outputPartitioning(), relation.outputOrdering(), False, stream),
-        *(session._jsparkSession, statistics, nothing, False),
-    )
+    return relation_like(spark, relation, statistics)
 
 
 def _maker(spark: SparkSession) -> Any:

@@ -18,12 +18,13 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
-from relstate.storage import SegmentRecord, errors
+from relstate.storage import SegmentRecord, Violations, errors
 
 # Spark's names for what a task of a streaming query finds among its local properties. The job group
 # is the run's id, a UUID, unless foreachBatch sets another one.
 _QUERY = "sql.streaming.queryId"
 _RUN = "spark.jobGroup.id"
+_BATCH = "streaming.sql.batchId"
 # A statement that runs another one, as CREATE TABLE AS SELECT runs a write, is its root.
 _STATEMENT = "spark.sql.execution.id"
 _ROOT_STATEMENT = "spark.sql.execution.root.id"
@@ -34,13 +35,15 @@ _RUN_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 class TaskIdentity:
     """Where a task ran: its partition, and the streaming query and its run if there are any.
 
-    ``is_nested``: the write is part of another statement, outside of a streaming query.
+    ``is_nested``: the write is part of another statement, outside of a streaming query. ``batch``:
+    the number of the micro-batch.
     """
 
     partition: int
     query: str | None = None
     run: str | None = None
     is_nested: bool = False
+    batch: int | None = None
 
     @classmethod
     def current(cls) -> TaskIdentity:
@@ -53,7 +56,9 @@ class TaskIdentity:
             run = None
         root = context.getLocalProperty(_ROOT_STATEMENT)
         is_nested = query is None and root not in (None, context.getLocalProperty(_STATEMENT))
-        return cls(context.partitionId(), query, run, is_nested)
+        batch = None if query is None else context.getLocalProperty(_BATCH)
+        number = None if batch is None else int(batch)
+        return cls(context.partitionId(), query, run, is_nested, number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +94,8 @@ class TaskReport:
     refresh its executors. ``view_id``, ``unit`` and ``rows``: of a refresh the view, the parallel
     unit and how many changes came in. ``counts``: of a statement, what became of the rows.
     ``moments``: of the temporal filters of a refresh, by the numbers of their executors, the next
-    moments.
+    moments. ``schema``: of a write that may alter its table, the digest of the schema of its rows.
+    ``violations``: of the expectations of the table that it wrote.
     """
 
     started: int
@@ -101,11 +107,15 @@ class TaskReport:
     rows: int = 0
     counts: RowCounts = NO_ROWS
     moments: tuple[tuple[int, tuple[int | None, ...]], ...] = ()
+    schema: str | None = None
+    violations: tuple[Violations, ...] = ()
 
     def to_json(self) -> str:
         """Return the report as text."""
         value = {name: getattr(self, name) for name in ("started", "parts", "view_id", "unit")}
         value["rows"], value["moments"] = self.rows, self.moments
+        value["schema"] = self.schema
+        value["violations"] = [item.to_json() for item in self.violations]
         value["segments"] = [segment.to_json() for segment in self.segments]
         value["identity"], value["counts"] = asdict(self.identity), asdict(self.counts)
         return json.dumps(value)
@@ -124,6 +134,8 @@ class TaskReport:
             value["rows"],
             RowCounts(**value["counts"]),
             tuple((number, tuple(moments)) for number, moments in value["moments"]),
+            value["schema"],
+            tuple(map(Violations.from_json, value["violations"])),
         )
 
     def batch(self) -> pa.RecordBatch:

@@ -64,6 +64,32 @@ def struct_of(fields: Sequence[t.Field]) -> StructType:
     return StructType.fromJson({"type": "struct", "fields": values})
 
 
+def spark_type(data_type: t.DataType) -> s.DataType:
+    """Return a type as one of Spark's."""
+    return struct_of([t.Field("value", data_type, True)]).fields[0].dataType
+
+
+def cast_text(data_type: t.DataType) -> str:
+    """Return the SQL of a type for a CAST, in which each field of a struct may be NULL.
+
+    Spark refuses a cast to a field that is NOT NULL; writers refuse a NULL in it.
+    """
+    return str(_nullable(data_type))
+
+
+def _nullable(data_type: t.DataType) -> t.DataType:
+    match data_type:
+        case t.Array(element):
+            return t.Array(_nullable(element))
+        case t.Map(key, value):
+            return t.Map(_nullable(key), _nullable(value))
+        case t.Struct(fields):
+            return t.Struct(
+                tuple(t.Field(field.name, _nullable(field.type), True) for field in fields)
+            )
+    return data_type
+
+
 def named_columns(schema: TableSchema, names: Sequence[str] | None) -> tuple[Column, ...]:
     """Return the columns of these names in this order, the visible ones by default.
 

@@ -123,6 +123,7 @@ def replay(
         load_tables(db, folder, since)
         create_views(db)
         follow(db, folder)
+        set_aside(db)
         go_back(db)
         return compare(db, folder, until)
 
@@ -178,7 +179,7 @@ def keep_flights(db: Database, folder: Folder) -> StreamingQuery:
     reader = db.spark.readStream.schema(flights_changes.CHANGE_COLUMNS)
     changes = reader.option("maxFilesPerTrigger", 1).parquet(str(folder.changes))
     writer = changes.writeStream.format("relstate").queryName("flights")
-    writer = writer.options(table="flights", opColumn="op")
+    writer = writer.options(table="flights", opColumn="op", badRows="quarantine")
     writer = writer.option("checkpointLocation", str(folder.checkpoint))
     return writer.trigger(processingTime=A_DAY_PASSES_IN).start(db.store.path)
 
@@ -201,6 +202,19 @@ def ask_and_rescale(db: Database) -> None:
     assert plan is not None
     print(f"  carrier_hours is kept in 3 parallel units from epoch {epoch[0]} on:")
     print("    " + plan[0].split("== Vnode mapping ==\n")[1].replace("\n", "\n    ") + "\n")
+
+
+def set_aside(db: Database) -> None:
+    """Write a flight without a carrier, which is part of the key, and show where it is."""
+    title("A flight without a carrier breaks a rule of the table: it is set aside, with the reason")
+    rows = db.table("flights").limit(1).withColumn("carrier", f.lit(None).cast("string"))
+    writer = rows.write.format("relstate").mode("append")
+    writer.options(
+        table="flights", badRows="quarantine", txnAppId="flights demo, a bad row", txnVersion="1"
+    ).save(db.store.path)
+    for bad in db.store.table("flights__quarantine").to_dicts():
+        print(f"  {bad['reason']}\n    {bad['row_json']}")
+    print("  Mend it there, and ALTER TABLE flights RECOVER QUARANTINE writes it to the table.")
 
 
 def go_back(db: Database) -> None:

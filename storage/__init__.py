@@ -25,12 +25,15 @@ from .codec import ragged
 from .codec.memcomparable import KeyCodec
 from .codec.row import RowCodec
 from .disk import raise_descriptor_limit
+from .duration import duration_text, parse_interval, positive_seconds, whole_seconds
 from .environment import Environment
 from .environment_choice import environment_of
+from .erasure import ErasureReport
 from .expression.binding import bind_value
 from .expression.column import ColumnValue
 from .expression.value import Failure, Value
-from .feed.columns import CHANGE_TYPE, adds_row, feed_fields
+from .extras import install_command
+from .feed.columns import CHANGE_TYPE, adds_row, feed_fields, is_feed_column
 from .feed.feed_plan import FeedPlan, FeedSnapshot
 from .feed.planning import DEDUPLICATIONS
 from .index.layout import IndexDescription
@@ -38,7 +41,13 @@ from .instant import iso_time, moment_of, parse_instant
 from .limited_plan import MOST_SORTED_ROWS, LimitedPlan, RowLimit, SortColumn
 from .location import Location, location_of, may_be_secret
 from .log.entry import Entry, Transaction
-from .log.names import RESERVED_PREFIX, check_table_name
+from .log.names import (
+    QUARANTINE_SUFFIX,
+    RESERVED_PREFIX,
+    check_table_name,
+    is_quarantine_name,
+    quarantine_name,
+)
 from .log.proposal import NewProgress, NewTable, NewView, Proposal, Reads
 from .log.rules import without_expiry
 from .log.segment_record import SegmentRecord
@@ -56,6 +65,7 @@ from .log.view import (
     ViewInput,
     ViewProgress,
 )
+from .log.violations import Violations
 from .maintenance.compaction import CompactionJob, CompactionReport
 from .maintenance.vacuum import VacuumReport
 from .new_table import new_table
@@ -71,10 +81,13 @@ from .replacement import (
     replacement_name,
 )
 from .restoring import restored_columns
+from .rows import Rows
 from .schema import arrow, cast, ddl, type_json, types
+from .schema.batch import Misfit
 from .schema.default import ColumnDefault
 from .schema.properties import TableProperties
 from .schema.schema import Column, KeyColumn, TableSchema
+from .schema_merge import altered_meanwhile_error, schema_digest
 from .segment.key import Kind
 from .segment.writer import SegmentWriter
 from .snapshot import Snapshot
@@ -87,6 +100,7 @@ from .table.document.target import Target
 from .table.encoding import document_encoding, encoding_of
 from .table.generation import generation_of
 from .table.header import NEVER
+from .table.misfits import NO_REFUSED_ROWS, RefusedRows
 from .table.record import Row
 from .table.rowid import no_key_error
 from .table.statetable import StateTable
@@ -104,7 +118,9 @@ __all__ = [
     "DEFAULT_RETENTION",
     "MOST_SORTED_ROWS",
     "NEVER",
+    "NO_REFUSED_ROWS",
     "OP_COLUMN",
+    "QUARANTINE_SUFFIX",
     "RESERVED_PREFIX",
     "UPSERTS",
     "AddedUp",
@@ -123,6 +139,7 @@ __all__ = [
     "DocumentEncoding",
     "Entry",
     "Environment",
+    "ErasureReport",
     "Failure",
     "FeedPlan",
     "FeedSnapshot",
@@ -132,6 +149,7 @@ __all__ = [
     "Kind",
     "LimitedPlan",
     "Location",
+    "Misfit",
     "MomentRange",
     "NewProgress",
     "NewTable",
@@ -144,11 +162,13 @@ __all__ = [
     "Reads",
     "RefreshFigures",
     "RefreshRecord",
+    "RefusedRows",
     "Replacement",
     "Report",
     "Row",
     "RowCodec",
     "RowLimit",
+    "Rows",
     "SegmentRecord",
     "SegmentWriter",
     "Snapshot",
@@ -171,9 +191,11 @@ __all__ = [
     "ViewFailure",
     "ViewInput",
     "ViewProgress",
+    "Violations",
     "WriteTarget",
     "add_up_in_threads",
     "adds_row",
+    "altered_meanwhile_error",
     "arrow",
     "bind_value",
     "cache_of",
@@ -185,6 +207,7 @@ __all__ = [
     "ddl",
     "descriptions_of",
     "document_encoding",
+    "duration_text",
     "encoding_of",
     "environment_of",
     "feed_fields",
@@ -192,6 +215,9 @@ __all__ = [
     "generation_of",
     "group_name",
     "html_table",
+    "install_command",
+    "is_feed_column",
+    "is_quarantine_name",
     "is_wider",
     "iso_time",
     "keep_failure",
@@ -204,6 +230,9 @@ __all__ = [
     "next_definition",
     "no_key_error",
     "parse_instant",
+    "parse_interval",
+    "positive_seconds",
+    "quarantine_name",
     "ragged",
     "raise_descriptor_limit",
     "read_failure",
@@ -211,8 +240,10 @@ __all__ = [
     "replaced_tables",
     "replacement_name",
     "restored_columns",
+    "schema_digest",
     "sequence_segments",
     "type_json",
     "types",
+    "whole_seconds",
     "without_expiry",
 ]

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import pyarrow as pa
+
+from relstate.vnode import cached_property
 
 from .aggregate.adding import GroupingLimits, partial_rows
 from .aggregate.measure import Function

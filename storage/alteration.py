@@ -14,11 +14,12 @@ from dataclasses import replace
 
 from .errors import SchemaError
 from .expression.check_expression import CheckExpression
+from .feed.columns import check_not_of_feed
 from .generated_columns import check_not_generated, check_unread_by_generated
 from .log.table_definition import TableDefinition
 from .schema import types as t
 from .schema.arrow import arrow_schema
-from .schema.constraint import CheckConstraint
+from .schema.constraint import ON_VIOLATION, CheckConstraint, OnViolation
 from .schema.properties import EncodingName
 from .schema.schema import MAX_VERSION, Column, TableSchema
 
@@ -37,6 +38,7 @@ def with_columns(definition: TableDefinition, fields: Sequence[t.Field]) -> Tabl
     SchemaError for a name that is taken, or for NOT NULL: the rows of the table have no value.
     """
     schema = definition.schema
+    check_not_of_feed(field.name for field in fields)
     used_names = {column.name.lower() for column in schema.columns}
     for field in fields:
         if not field.name:
@@ -86,6 +88,7 @@ def without_columns(definition: TableDefinition, names: Sequence[str]) -> TableD
 def with_column_renamed(definition: TableDefinition, name: str, new: str) -> TableDefinition:
     """Return the definition with another name for a column. SchemaError if it cannot have it."""
     t.check_text("the name of a column", new)
+    check_not_of_feed((new,))
     column = _own_column(definition.schema, name)
     used_names = {
         sibling.name.lower() for sibling in definition.schema.columns if sibling.id != column.id
@@ -121,6 +124,33 @@ def with_column_widened(
             "type must hold each of its values unchanged"
         )
     return _evolved(definition, _with_column(definition, replace(column, type=data_type)))
+
+
+def with_merged_columns(definition: TableDefinition, fields: Sequence[t.Field]) -> TableDefinition:
+    """Return the definition with the columns of ``fields`` that it lacks, and its own as wide.
+
+    One version of the schema later; the definition itself if it has all. Columns of the primary key
+    are not widened. Errors as of `with_columns` and `with_column_widened`.
+    """
+    schema = definition.schema
+    own = {column.name.lower(): column for column in schema.columns}
+    keys = {key.column_id for key in schema.primary_key}
+    new = [field for field in fields if field.name.lower() not in own]
+    merged = definition
+    if new:
+        nullable = [t.Field(field.name, field.type, True, field.comment) for field in new]
+        merged = with_columns(merged, nullable)
+    for field in fields:
+        column = own.get(field.name.lower())
+        if column is not None and column.id not in keys and is_wider(column.type, field.type):
+            merged = with_column_widened(merged, column.name, field.type)
+    if merged is definition:
+        return definition
+    return replace(
+        merged,
+        schema=replace(merged.schema, version=schema.version + 1),
+        older_schemas=(*definition.older_schemas, schema),
+    )
 
 
 def with_column_nullable(definition: TableDefinition, name: str) -> TableDefinition:
@@ -173,14 +203,21 @@ def _shape_of(column: Column) -> tuple[str, t.DataType, bool, bool]:
     return column.name, column.type, column.nullable, column.hidden
 
 
-def with_constraint(definition: TableDefinition, name: str, expression: str) -> TableDefinition:
-    """Return the definition with one more CHECK constraint: see `new_constraint`."""
-    constraint = new_constraint(definition, name, expression)
+def with_constraint(
+    definition: TableDefinition,
+    name: str,
+    expression: str,
+    on_violation: OnViolation = "refuse",
+) -> TableDefinition:
+    """Return the definition with one more constraint: see `new_constraint`."""
+    constraint = new_constraint(definition, name, expression, on_violation)
     return replace(definition, constraints=(*definition.constraints, constraint))
 
 
-def new_constraint(definition: TableDefinition, name: str, expression: str) -> CheckConstraint:
-    """Return a CHECK constraint of a table.
+def new_constraint(
+    definition: TableDefinition, name: str, expression: str, on_violation: OnViolation = "refuse"
+) -> CheckConstraint:
+    """Return a constraint of a table.
 
     SchemaError for a name that is taken or not text, or a table whose rows are written in parts;
     UnsupportedExpressionError for a condition that cannot be evaluated exactly,
@@ -197,15 +234,21 @@ def new_constraint(definition: TableDefinition, name: str, expression: str) -> C
             f"the table {definition.name!r} is a document table, which cannot have constraints, "
             "because parts of a row are written without the others: use encoding = 'row'"
         )
+    if on_violation not in ON_VIOLATION:
+        raise SchemaError(
+            f"the constraint {name!r}: on_violation is {on_violation!r}; it must be "
+            "'count', 'drop' or 'fail'"
+        )
     _, condition, names = CheckExpression.parse(expression, schema)
     columns = [schema.column(column) for column in names]
     keys = {key.column_id for key in schema.primary_key}
     if properties.merge == "partial" and sum(column.id not in keys for column in columns) > 1:
         raise SchemaError(
-            f"CHECK ({expression}): a row of {definition.name!r} comes in parts (merge partial), "
+            f"({expression}): a row of {definition.name!r} comes in parts (merge partial), "
             "so a condition may read one column besides the primary key: write several constraints"
         )
-    return CheckConstraint(name, expression, condition, tuple(column.id for column in columns))
+    ids = tuple(column.id for column in columns)
+    return CheckConstraint(name, expression, condition, ids, on_violation)
 
 
 def without_constraint(
@@ -300,6 +343,15 @@ def descriptions_of(
 def with_ttl(definition: TableDefinition, ttl: int | None) -> TableDefinition:
     """Return the definition with another TTL of rows written from then on, in seconds."""
     properties = replace(definition.properties, ttl=ttl)
+    properties.check([key.column_id for key in definition.schema.primary_key])
+    return replace(definition, properties=properties)
+
+
+def with_transaction_retention(
+    definition: TableDefinition, retention: int | None
+) -> TableDefinition:
+    """Return the definition with another time after which writers are forgotten, in seconds."""
+    properties = replace(definition.properties, transaction_retention=retention)
     properties.check([key.column_id for key in definition.schema.primary_key])
     return replace(definition, properties=properties)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from typing import Literal
 
 import pyarrow as pa
 
@@ -31,9 +31,9 @@ from .log.state import StoreState
 from .log.view import CatalogView, ViewDefinition
 from .new_table import new_table, table_like
 from .schema.properties import DEFAULT_TOMBSTONE_RETENTION, EncodingName, Merge
-from .snapshot import LatestReaders
+from .snapshot import LatestReader, LatestReaders
 from .table.table import Table
-from .user_tables import indexable_table, replaced_tables, user_table
+from .user_tables import indexable_table, replaced_tables, user_table, with_belongings
 from .view_catalog import ViewCatalog
 
 
@@ -70,17 +70,19 @@ class Catalog(DefinitionChanges):
         distribution_key: Sequence[str] | None = None,
         merge: Merge = "overwrite",
         version_column: str | Sequence[str] | None = None,
-        ttl: int | None = None,
+        ttl: int | str | None = None,
         append_only: bool = False,
-        tombstone_retention: int = DEFAULT_TOMBSTONE_RETENTION,
+        tombstone_retention: int | str = DEFAULT_TOMBSTONE_RETENTION,
         user_properties: Mapping[str, str | None] | None = None,
         constraints: Mapping[str, str] | None = None,
+        expectations: Mapping[str, tuple[str, Literal["count", "drop", "fail"]]] | None = None,
         defaults: Mapping[str, str] | None = None,
         generated: Mapping[str, str] | None = None,
         nullable_key: bool = False,
         encoding: EncodingName = "row",
         packed: bool = True,
         sets: Sequence[str] = (),
+        transaction_retention: int | str | None = None,
         if_not_exists: bool = False,
         or_replace: bool = False,
     ) -> Table:
@@ -93,9 +95,12 @@ class Catalog(DefinitionChanges):
         ``user_properties``: your own keys and values, which relstate ignores; ``comment`` is the
         comment of the table.
         ``merge``, ``version_column`` (one name, or several, compared in order), ``ttl``
-        (seconds), ``append_only``, ``tombstone_retention`` (seconds), ``encoding``, ``packed`` and
-        ``sets`` (names of columns): see `TableProperties`.
+        (seconds, or ``"7 days"``), ``append_only``, ``tombstone_retention`` (likewise),
+        ``encoding``, ``packed``, ``sets`` (names of columns) and ``transaction_retention`` (as
+        ``ttl``): see `TableProperties`.
         ``constraints``: CHECK constraints by name: see `add_constraint`.
+        ``expectations``: conditions by name, each with what becomes of a row that violates it: see
+        `add_expectation`.
         ``defaults``: DEFAULT values by column: see `set_default`.
         ``generated``: expressions of generated columns by column, in SQL over other columns; times
         without a zone are in UTC. If a written row lacks the column, its value is computed; a row
@@ -120,15 +125,16 @@ class Catalog(DefinitionChanges):
             tombstone_retention=tombstone_retention,
             user_properties=user_properties,
             constraints=constraints,
+            expectations=expectations,
             defaults=defaults,
             generated=generated,
             nullable_key=nullable_key,
             encoding=encoding,
             packed=packed,
             sets=sets,
+            transaction_retention=transaction_retention,
         )
-        self._create(table, if_not_exists=if_not_exists, or_replace=or_replace)
-        return self.table(name)
+        return self._create(table, if_not_exists=if_not_exists, or_replace=or_replace)
 
     def create_table_like(
         self, name: str, source: str, *, if_not_exists: bool = False, or_replace: bool = False
@@ -139,19 +145,20 @@ class Catalog(DefinitionChanges):
         """
         _check_exclusive(or_replace, if_not_exists)
         table = table_like(name, self._epochs.state, source)
-        self._create(table, if_not_exists=if_not_exists, or_replace=or_replace)
-        return self.table(name)
+        return self._create(table, if_not_exists=if_not_exists, or_replace=or_replace)
 
-    def _create(self, table: NewTable, *, if_not_exists: bool, or_replace: bool) -> None:
+    def _create(self, table: NewTable, *, if_not_exists: bool, or_replace: bool) -> Table:
         check_storable(table)
         if or_replace:
             self._replace(table)
-            return
-        try:
-            propose(self._epochs, "create table", created_tables=(table,))
-        except TableExistsError:
-            if not if_not_exists:
-                raise
+        else:
+            try:
+                propose(self._epochs, "create table", created_tables=(table,))
+            except TableExistsError:
+                if not if_not_exists:
+                    raise
+        # Not opened before it is read: an error would hide that the table was created.
+        return Table(table.name, LatestReader(self._epochs, table.name))
 
     def _replace(self, table: NewTable) -> None:
         """Create a table in place of the one of its name, if there is one, in one epoch.
@@ -173,23 +180,24 @@ class Catalog(DefinitionChanges):
         raise contested_error(table.name)
 
     def rename_table(self, name: str, new: str) -> int:
-        """Rename a table and return the epoch. Older epochs have its old name.
+        """Rename a table, and its quarantine, and return the epoch. Older epochs have the old name.
 
         TableNotFoundError, InternalTableError for a view, TableExistsError, TableNameError;
         DependentViewsError if a view reads it: ALTER TABLE … RENAME TO changes their queries too.
         """
-        return self.view_catalog.rename_table(name, new, partial(_refuse_rename, name))
+        return self.view_catalog.rename_table(name, new, _refuse_rename)
 
     def drop_table(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
-        """Drop a table; older epochs still have it. TableNotFoundError unless ``if_exists``.
+        """Drop a table and its quarantine; older epochs still have them.
+
+        TableNotFoundError unless ``if_exists``.
 
         ``cascade``: also drop the views that read it; else DependentViewsError.
         InternalTableError for a view's table.
         """
 
         def ids_of_table(state: StoreState) -> tuple[int, ...]:
-            definition = user_table(state, name, "dropped as a table")
-            return (definition.table_id, *(index.table_id for index in definition.indexes))
+            return with_belongings(state, user_table(state, name, "dropped as a table"))
 
         drop(self._epochs, "drop table", ids_of_table, if_exists=if_exists, cascade=cascade)
 
@@ -299,7 +307,9 @@ def _check_exclusive(or_replace: bool, if_not_exists: bool) -> None:
         raise OptionError("or_replace and if_not_exists exclude each other; give one")
 
 
-def _refuse_rename(name: str, state: StoreState, reader: ViewDefinition) -> ViewDefinition:
+def _refuse_rename(
+    name: str, new: str, state: StoreState, reader: ViewDefinition
+) -> ViewDefinition:
     raise DependentViewsError(
         f"{name!r} cannot be renamed here: the view {state.name_of(reader.view_id)!r} reads it by "
         "its name; rename it by SQL, db.sql('ALTER TABLE … RENAME TO …'), which changes the "

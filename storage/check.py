@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,8 +38,13 @@ from .segment.writer import statistics
 from .table.document.documentencoding import DocumentEncoding
 from .table.encoding import Encoding, encoding_of
 from .table.header import Headers
+from .table.scan import Limits, cut
 
 _LEAVES_PER_BLOCK = 512
+_SHOWN_BYTES = 32
+_AT_ONCE = Limits(rows=1 << 20, size=256 << 20)
+# So many segments are checked at once at most: each takes some hundred megabytes.
+_MOST_THREADS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +79,11 @@ def check(
     It checks that the log replays to that state; views have their tables and inputs; every segment
     has its size and hash, is sorted, matches its statistics and decodes; every key is canonical and
     in its vnode; every index has exactly the entries of its table's rows; the newest epoch is
-    ``expect_epoch`` or a later one. ``progress`` is called before each segment and at the end, with
-    the number of segments done and their total. Problems never raise; FilesystemError if the store
-    is on a server that does not answer.
+    ``expect_epoch`` or a later one. Rows of a table that no readable epoch has are not decoded.
+    Up to four segments are checked at once, by threads.
+    ``progress`` is called before each segment and at the end, with the number of segments done and
+    their total. Problems never raise; FilesystemError if the store is on a server that does not
+    answer.
     """
     history = _History(state)
     # With new caches: what this process read before must be read from the files again.
@@ -87,28 +95,28 @@ def check(
     if expect_epoch is not None and state.epoch < expect_epoch:
         problems.append(_lost_end_problem(environment, state, expect_epoch))
     entries = 0
-    for checked_count, record in enumerate(history.records.values()):
-        if progress is not None:
-            progress(checked_count, len(history.records))
-        location = environment.location(segment_path(record.name))
+    records = list(history.records.values())
+    with ThreadPoolExecutor(min(pa.cpu_count(), _MOST_THREADS), "relstate-check") as pool:
+        results = [
+            pool.submit(_checked_segment, environment, state, record, history.definitions)
+            for record in records
+        ]
         try:
-            segment_problems, count = _segment_problems(
-                environment, state, record, history.definitions
-            )
-        except RelstateError as error:
-            problems.append(problem_of(environment, error))
-            continue
-        except Exception as error:  # code that reads a damaged file may raise anything
-            problems.append(f"{location}: it cannot be read: {error!r}")
-            continue
-        problems += [f"{location}: {problem}" for problem in segment_problems]
-        entries += count
+            for checked_count, result in enumerate(results):
+                if progress is not None:
+                    progress(checked_count, len(records))
+                segment_problems, count = result.result()
+                problems += segment_problems
+                entries += count
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
     try:
         problems += index_problems(environment, state)
     except CorruptionError as error:  # of a manifest
         problems.append(str(error))
     if progress is not None:
-        progress(len(history.records), len(history.records))
+        progress(len(records), len(records))
     try:
         orphans = _orphans(environment, history.records)
     except (RelstateError, FileNotFoundError) as error:
@@ -118,6 +126,23 @@ def check(
     return Report(
         state.epoch, len(history.records), entries, orphans, tuple(dict.fromkeys(problems))
     )
+
+
+def _checked_segment(
+    environment: Environment,
+    state: StoreState,
+    record: SegmentRecord,
+    definitions: Mapping[int, TableDefinition],
+) -> tuple[list[str], int]:
+    """Return (problems, number of entries) of one segment; each problem names its file."""
+    location = environment.location(segment_path(record.name))
+    try:
+        problems, count = _segment_problems(environment, state, record, definitions)
+    except RelstateError as error:
+        return [problem_of(environment, error)], 0
+    except Exception as error:  # code that reads a damaged file may raise anything
+        return [f"{location}: it cannot be read: {error!r}"], 0
+    return [f"{location}: {problem}" for problem in problems], count
 
 
 def _lost_end_problem(environment: Environment, state: StoreState, expected: int) -> str:
@@ -229,9 +254,17 @@ def _segment_problems(
     if statistics_by_table != record.tables:
         problems.append(f"its statistics are {statistics_by_table}, the log says {record.tables}")
     for table_id, start, stop in _tables(keys):
-        encoding = encoding_of(definitions[table_id], settings.vnode_count)
+        definition = definitions.get(table_id)
+        if definition is None:
+            # Nothing can read the rows of a table that was dropped before all readable epochs.
+            if not 0 < table_id < state.next_table_id:
+                problems.append(f"it holds rows of a table {table_id}, which there never was")
+            continue
+        encoding = encoding_of(definition, settings.vnode_count)
         part = Block.over(keys.slice(start, stop - start), values.slice(start, stop - start))
-        problems += _row_problems(encoding, part)
+        # All entries of a document are read together.
+        cuts = [part] if encoding.has_parts else cut(part, _AT_ONCE)
+        problems += (problem for block in cuts for problem in _row_problems(encoding, block))
     return problems, len(keys)
 
 
@@ -254,6 +287,7 @@ def _tables(keys: Bytes) -> Iterator[tuple[int, int, int]]:
 def _row_problems(encoding: Encoding, block: Block) -> Iterator[str]:
     """Yield the problems of the rows of one table."""
     try:
+        entries = block
         if isinstance(encoding, DocumentEncoding):
             encoding.check_columns(block)
             # What is at no path of the table, or under another row's key, fails here or below.
@@ -263,6 +297,7 @@ def _row_problems(encoding: Encoding, block: Block) -> Iterator[str]:
         if not np.isin(kinds, (encoding.upsert, Kind.PUT, Kind.DELETE)).all():
             yield f"table {encoding.name}: a value is of a kind that the table has not"
             return
+        canonical_values = encoding.canonical_values(entries)
         # Conforming checks that there are no NULLs in columns that are NOT NULL.
         keys = encoding.conform_keys(encoding.decode(block, encoding.schema.key_columns))
         canonical_keys = encoding.encode_keys(keys)
@@ -270,6 +305,14 @@ def _row_problems(encoding: Encoding, block: Block) -> Iterator[str]:
     except (ValueError, IndexError, RelstateError) as error:
         yield f"table {encoding.name}: a row does not decode: {error}"
         return
+    wrong = np.flatnonzero(np.asarray(pc.not_equal(canonical_values, entries.value_bytes())))
+    if len(wrong):
+        row = int(wrong[0])
+        row_key = encoding.row_keys(entries.take(wrong[:1]))[0].as_py()
+        yield (
+            f"{encoding.describe(row_key)}: its value is not as this row is written: "
+            f"{_shown(entries.value_bytes()[row])}, should be {_shown(canonical_values[row])}"
+        )
     wrong = np.flatnonzero(np.asarray(pc.not_equal(canonical_keys, block.key_bytes())))
     if len(wrong):
         row = int(wrong[0])
@@ -277,6 +320,13 @@ def _row_problems(encoding: Encoding, block: Block) -> Iterator[str]:
             f"{encoding.describe(block.key(row))}: its key {block.key(row).hex()} should be "
             f"{canonical_keys[row].as_py().hex()}: another vnode, or not the one encoding"
         )
+
+
+def _shown(value: pa.Scalar) -> str:
+    """Return the first bytes of a value, and how many there are."""
+    content: bytes = value.as_py()
+    text = content[:_SHOWN_BYTES].hex()
+    return f"{text}… ({len(content)} bytes)" if len(content) > _SHOWN_BYTES else text
 
 
 def _orphans(environment: Environment, records: Mapping[str, SegmentRecord]) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Literal
 
 import pyarrow as pa
 
@@ -17,6 +18,7 @@ from .catalog_commit import ATTEMPTS, contested_error, propose
 from .epochs import Epochs
 from .errors import ConflictError
 from .index.layout import check_indexes_remain
+from .instant import optional_seconds_in
 from .log.proposal import AlteredTable
 from .log.rules import check_alterable
 from .log.state import StoreState
@@ -85,8 +87,30 @@ class DefinitionChanges:
         alter = partial(alteration.with_constraint, name=name, expression=expression)
         return self._alter_table(table, "add constraint", alter)
 
+    def add_expectation(
+        self,
+        table: str,
+        name: str,
+        expression: str,
+        on_violation: Literal["count", "drop", "fail"] = "count",
+    ) -> int:
+        """Add an expectation and return the epoch: rows are to be written that do not violate it.
+
+        A row for which ``expression`` is false, or fails, is written and counted (``count``),
+        dropped and counted (``drop``), or fails its write (``fail``: CheckViolationError). Counts
+        are in the history and the metrics. Rows that are stored already are not looked at. The
+        expression is as for `add_constraint`, and errors are, but for rows of the table.
+        """
+        alter = partial(
+            alteration.with_constraint, name=name, expression=expression, on_violation=on_violation
+        )
+        return self._alter_table(table, "add expectation", alter)
+
     def drop_constraint(self, table: str, name: str, *, if_exists: bool = False) -> int:
-        """Drop a CHECK constraint and return the epoch. SchemaError unless ``if_exists``."""
+        """Drop a CHECK constraint or an expectation and return the epoch.
+
+        SchemaError if it is not there, unless ``if_exists``.
+        """
         alter = partial(alteration.without_constraint, name=name, if_exists=if_exists)
         return self._alter_table(table, "drop constraint", alter)
 
@@ -118,13 +142,27 @@ class DefinitionChanges:
         describe = partial(alteration.with_user_properties, changes=changes)
         return self._describe_table(table, "set properties", describe)
 
-    def set_ttl(self, table: str, ttl: int | None) -> int:
-        """Set the time to live in seconds of rows that are written from now on (None: never).
+    def set_ttl(self, table: str, ttl: int | str | None) -> int:
+        """Set the time to live of rows that are written from now on (None: never).
 
-        Return the epoch. Rows that were written before keep their expiry.
+        In seconds, or as a text (``"7 days"``). Return the epoch. Rows that were written before
+        keep their expiry. OptionError for a text that is no duration;
         DependentViewsError if a view reads the table.
         """
-        return self._alter_table(table, "set ttl", partial(alteration.with_ttl, ttl=ttl))
+        seconds = optional_seconds_in("ttl", ttl)
+        return self._alter_table(table, "set ttl", partial(alteration.with_ttl, ttl=seconds))
+
+    def set_transaction_retention(self, table: str, retention: int | str | None) -> int:
+        """Set the time after which a writer whose last batch is older is forgotten.
+
+        In seconds, or as a text (``"30 days"``). None, the default, keeps all for ever. A forgotten
+        writer that repeats its last batch writes it again: take a time in which no stream or job
+        that is continued stands still. Return the epoch. OptionError for a text that is no
+        duration, SchemaError for what is no number of seconds from 1.
+        """
+        seconds = optional_seconds_in("transaction_retention", retention)
+        alter = partial(alteration.with_transaction_retention, retention=seconds)
+        return self._alter_table(table, "set transaction retention", alter)
 
     def set_encoding(self, table: str, encoding: EncodingName) -> int:
         """Set whether parts of rows may be written separately; return the epoch.

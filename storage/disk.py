@@ -1,17 +1,25 @@
 """The system calls on the files of a disk, and the limits of this process.
 
-Promises: one method per system call, on absolute paths; errors are those of the system.
+A folder may be a link, as that of a store is where another disk holds it. A file may not: who can
+write into the folder could let a link name any file of whoever reads or writes it. Nor may it be
+anything that is no regular file, such as a pipe, which a reader would wait for.
+
+Promises: one method per system call, on absolute paths; errors are those of the system. What has
+the name of a file and is none is neither read nor written, without a wait.
 Does not know: stores. `environment` gives the calls and their errors a meaning.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import resource
+import stat
 import threading
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import TypeAlias
 
 import numpy as np
@@ -26,10 +34,32 @@ FolderVersion: TypeAlias = tuple[int, ...]
 _SYNCS_AT_ONCE = 8
 # What one call reads at most: so much memory is allocated for every file, however small.
 _READ_BYTES = 65_536
+# More than any file has that is read whole: the entry of a million segments has half of it.
+MOST_READ = 1 << 30
 _NUMBER_BYTES = 8
+# Opening waits for nobody at the other end of a pipe.
+_OPENING = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_KINDS = {
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 _MOUNTS = "/proc/self/mountinfo"
 # How a path in it has spaces and the like.
 _OCTAL = re.compile(r"\\([0-7]{3})")
+
+
+class NotAFileError(OSError):
+    """What has the name of a file is none, or one of a size that it cannot have.
+
+    ``strerror``: what it is.
+    """
+
+    def __init__(self, path: str, found: str) -> None:
+        super().__init__(errno.EINVAL, found, path)
 
 
 class Disk:
@@ -41,8 +71,9 @@ class Disk:
     def read(self, path: str) -> bytes:
         """Return a file's content."""
         # A third of the time of `open`: opening a store reads some twenty small files.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = _open_file(path, os.O_RDONLY)
         try:
+            _check_size(path, os.fstat(descriptor), MOST_READ)
             parts = []
             while part := os.read(descriptor, _READ_BYTES):
                 parts.append(part)
@@ -52,7 +83,7 @@ class Disk:
 
     def map(self, path: str) -> NDArray[np.uint8]:
         """Return a file's content as a read-only map, which holds no descriptor."""
-        if not os.stat(path).st_size:
+        if not _file_status(path).st_size:
             return np.empty(0, np.uint8)
         # Python's own mmap keeps a duplicate of the descriptor open, Arrow's does not.
         with pa.memory_map(path) as file:
@@ -63,6 +94,7 @@ class Disk:
 
         The file must be writable. ValueError if it is shorter.
         """
+        _check_size(path, _file_status(path), _NUMBER_BYTES)
         # Shared, and after the file was opened for writing: a map that is only for reading may
         # stay that of a lower layer when the file is copied to the upper one (overlayfs).
         with pa.memory_map(path, "r+") as file:
@@ -72,14 +104,14 @@ class Disk:
         return content.cast("B").cast("Q")
 
     def overwrite(self, path: str, data: bytes, *, create: bool, sync: bool) -> None:
-        """Write over the first bytes of a file in one call.
+        """Write over the content of a small file in one call; it has no more bytes than ``data``.
 
         ``create``: make the file if it is missing. ``sync``: wait until it is durable, or where
         the file system is a server's, until it is there.
         """
-        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        descriptor = os.open(path, flags, 0o666)
+        descriptor = _open_file(path, os.O_RDWR | (os.O_CREAT if create else 0))
         try:
+            _check_size(path, os.fstat(descriptor), len(data))
             os.pwrite(descriptor, data, 0)
             if sync:
                 os.fsync(descriptor)
@@ -100,26 +132,26 @@ class Disk:
 
     def size(self, path: str) -> int:
         """Return a file's size in bytes."""
-        return os.stat(path).st_size
+        return _file_status(path).st_size
 
     def identity(self, path: str) -> tuple[int, ...]:
         """Return a file's inode, size, and times of the last write and the last change."""
-        status = os.stat(path)
+        status = _file_status(path)
         return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
     def file_id(self, path: str) -> tuple[int, int]:
         """Return what no other file that exists has, whatever is written into the file."""
-        status = os.stat(path)
+        status = _file_status(path)
         return status.st_dev, status.st_ino
 
     def modified(self, path: str) -> int:
         """Return when a file was last written, in microseconds since 1970."""
-        return os.stat(path).st_mtime_ns // 1000
+        return _file_status(path).st_mtime_ns // 1000
 
     def exists(self, path: str) -> bool:
-        """Return whether there is a file or folder."""
+        """Return whether the name is taken, by whatever it is."""
         # Half the time of a stat, and this is on the path of every point lookup.
-        return os.access(path, os.F_OK)
+        return os.access(path, os.F_OK, follow_symlinks=False)
 
     def folder_version(self, path: str) -> FolderVersion | None:
         """Return a folder's identity and when it was last changed, by the file system's clock."""
@@ -130,6 +162,10 @@ class Disk:
     def list(self, path: str) -> list[str]:
         """Return the names in a folder."""
         return os.listdir(path)
+
+    def resolve(self, path: str) -> str:
+        """Return a path without links; what is missing of it is left as it is."""
+        return os.path.realpath(path)
 
     def make_folder(self, path: str) -> None:
         """Create a folder."""
@@ -152,13 +188,17 @@ class Disk:
         """Give a file a second name, atomically, unless the name is taken."""
         os.link(source, target)
 
+    def rename(self, source: str, target: str) -> None:
+        """Give a file another name, atomically, in place of the file that has it."""
+        os.rename(source, target)
+
     def remove(self, path: str) -> None:
         """Remove a name of a file, and the file with its last name."""
         os.unlink(path)
 
     def sync(self, path: str) -> None:
         """Make the content of a file, or the names in a folder, durable."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             os.fsync(descriptor)
         finally:
@@ -194,6 +234,43 @@ class Disk:
             for thread in threads:
                 thread.join()
         raise_first(failures)
+
+
+def _open_file(path: str, flags: int) -> int:
+    """Return a descriptor of a regular file, opened without following a link. NotAFileError."""
+    try:
+        descriptor = os.open(path, flags | _OPENING, 0o666)
+    except OSError:
+        # The system's errors for a link, a folder and a socket differ, and say less.
+        with suppress(FileNotFoundError):
+            _file_status(path)
+        raise
+    try:
+        _check_kind(path, os.fstat(descriptor))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _file_status(path: str) -> os.stat_result:
+    status = os.lstat(path)
+    _check_kind(path, status)
+    return status
+
+
+def _check_kind(path: str, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        found = _KINDS.get(stat.S_IFMT(status.st_mode), "no regular file")
+        if stat.S_ISLNK(status.st_mode):
+            with suppress(OSError):
+                found += f" to {os.readlink(path)!r:.200}"
+        raise NotAFileError(path, found)
+
+
+def _check_size(path: str, status: os.stat_result, most: int) -> None:
+    if status.st_size > most:
+        raise NotAFileError(path, f"a file of {status.st_size} bytes, not of at most {most},")
 
 
 def filesystem_of(path: str, mounts: str) -> str:

@@ -9,7 +9,8 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from .errors import FilesystemError, StorageFullError, UnknownOutcomeError
+from .disk import NotAFileError
+from .errors import CorruptionError, FilesystemError, StorageFullError, UnknownOutcomeError
 
 
 class ErrorConversion:
@@ -34,6 +35,11 @@ class ErrorConversion:
 
     def _conversion(self, error: OSError) -> Exception:
         doing, path = self._doing, self._path
+        if isinstance(error, NotAFileError):
+            return CorruptionError(
+                f"{path}: {error.strerror} has the name of a file of the store, and is neither "
+                "read nor written: put the file itself in its place, from a backup if it is lost"
+            )
         if isinstance(error, FileNotFoundError | NotADirectoryError):
             if self._missing_is_answer:
                 return FileNotFoundError(error.errno, error.strerror, path)

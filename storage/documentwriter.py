@@ -8,17 +8,16 @@ Does not know: Spark, or how a part becomes an entry. Many rows at once are a pa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
 from .epochs import Epochs
-from .errors import SchemaMismatchError
+from .errors import SchemaMismatchError, TableNotFoundError
 from .log.proposal import Proposal
 from .table.document.change import Action
 from .table.document.edits import Edits, Path
 from .table.encoding import document_encoding, encoding_of
-from .table.tablewriter import check_ttl
+from .table.tablewriter import WriteTarget, check_ttl
 from .writing import write_target
 
 
@@ -30,7 +29,7 @@ class DocumentWriter:
     name of a column, or a tuple of it and the steps below: names of fields and keys of maps. Of
     two changes of one part the later counts. A missing row is created; a row is removed with the
     last of its columns. ``ttl``: after how many seconds what is written expires, None for what the
-    table says.
+    table says. The table and its TTL are those at the commit, however long the writer lives.
 
     Methods raise SchemaMismatchError for a path that the columns' types do not have, or a value of
     another type, ValueRangeError for a value or a TTL that does not fit, NullKeyError,
@@ -41,8 +40,11 @@ class DocumentWriter:
         """OptionError for a table of rows; errors as of `write_target`."""
         self._epochs = epochs
         self._name = name
-        self._started = epochs.environment.now()
-        self._target = write_target(epochs, name)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Collect nothing yet, for the table as it is now."""
+        self._target = write_target(self._epochs, self._name)
         encoding = encoding_of(self._target.definition, self._target.vnode_count)
         self._encoding = document_encoding(encoding)
         self._edits = Edits(self._encoding)
@@ -66,17 +68,17 @@ class DocumentWriter:
         """
         self._check_ttl(ttl)
         _check_mapping(values)
-        self._edits.patch(self._key(key), values, ttl)
+        self._current_edits().patch(self._key(key), values, ttl)
 
     def set(self, key: Any, values: Mapping[Path, Any], *, ttl: int | None = None) -> None:
         """Replace what is at some paths; None is a value only as the value of a map's entry."""
         self._check_ttl(ttl)
         _check_mapping(values)
-        self._edits.set(self._key(key), values, ttl)
+        self._current_edits().set(self._key(key), values, ttl)
 
     def remove(self, key: Any, *paths: Path) -> None:
         """Remove what is at some paths: columns, fields, entries of maps, elements of sets."""
-        self._edits.remove(self._key(key), paths)
+        self._current_edits().remove(self._key(key), paths)
 
     def add(self, key: Any, path: Path, items: Any, *, ttl: int | None = None) -> None:
         """Add entries to a map, elements to a set, or elements to the end of an array.
@@ -85,32 +87,50 @@ class DocumentWriter:
         added by commits that are there when this one is made.
         """
         self._check_ttl(ttl)
-        self._edits.add(self._key(key), path, items, ttl, Action.ADD)
+        self._current_edits().add(self._key(key), path, items, ttl, Action.ADD)
 
     def prepend(self, key: Any, path: Path, items: Any, *, ttl: int | None = None) -> None:
         """Add elements, in their order, to the beginning of an array."""
         self._check_ttl(ttl)
-        self._edits.add(self._key(key), path, items, ttl, Action.PREPEND)
+        self._current_edits().add(self._key(key), path, items, ttl, Action.PREPEND)
 
     def commit(self) -> int | None:
         """Commit the changes that were collected, and return their epoch; None if there are none.
 
-        The writer is empty then, and can be used again. The errors of `transaction.commit`.
+        The writer is empty then, and can be used again. TableNotFoundError if the table was dropped
+        since, SchemaMismatchError if a changed column was; the errors of `transaction.commit`.
         """
         if not len(self._edits):
             return None
         row_keys, changes, ttls = self._edits.columns()
         expires = ttls.null_count < len(ttls)
-        target = replace(self._target, epoch=self._epochs.state.epoch)
-        with target.open(self._epochs.environment) as writer:
+        started = self._epochs.environment.now()
+        with self._target_now().open(self._epochs.environment) as writer:
             writer.change(row_keys, changes, ttls if expires else None)
             segments = writer.finish_unsynced()
         proposal = Proposal(
-            operation="patch", started=self._started, segments=segments, syncs_segments=True
+            operation="patch", started=started, segments=segments, syncs_segments=True
         )
         epoch = self._epochs.commit(proposal).epoch
         self._edits = Edits(self._encoding)
         return epoch
+
+    def _current_edits(self) -> Edits:
+        """Return the changes collected so far; without any, for the table as it is now."""
+        if not len(self._edits):
+            self._begin()
+        return self._edits
+
+    def _target_now(self) -> WriteTarget:
+        """Return the table as it is now, if the changes that were collected fit it."""
+        target = write_target(self._epochs, self._name)
+        if target.definition.table_id != self._target.definition.table_id:
+            raise TableNotFoundError(
+                f"the table {self._name!r} was dropped and created again; nothing was committed: "
+                "make the changes again, with a new writer"
+            )
+        self._edits.check_columns(target.definition.schema)
+        return target
 
     def _key(self, key: Any) -> Sequence[Any]:
         """Return the values of a primary key."""

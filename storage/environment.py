@@ -3,7 +3,7 @@
 Everything in relstate that touches a disk, reads a clock or draws a random number does it through
 an `Environment`. So a test can make any access fail, and an object store can take the place of a
 folder: names are relative to the store and separated by ``/``, a file appears whole or not at all,
-and nothing is changed in place.
+and nothing is changed in place; only an erasure replaces files of the log, each as a whole.
 
 Promises: a file is durable once `put_if_absent` has returned; of many creators of one name exactly
 one succeeds; errors are relstate's own and name the path, except FileNotFoundError and
@@ -13,7 +13,7 @@ Does not know: what the files mean, or where they are (local_environment.py, obj
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -148,6 +148,12 @@ class Environment(Protocol):
     def list(self, folder: str) -> list[str]:
         """Return the names in a folder, sorted, without the folder. FileNotFoundError if none."""
 
+    def enclosing(self, folder: str) -> Iterator[tuple[str, Sequence[str]]]:
+        """Yield the folders that the store's is in and that have a folder of this name.
+
+        The nearest first, each with the names in that. What cannot be looked at is left out.
+        """
+
     def folder_version(self, folder: str) -> FolderVersion | None:
         """Return a value that changes with every name that comes to the folder or leaves it.
 
@@ -188,6 +194,14 @@ class Environment(Protocol):
         """Do what `put_if_absent` does with files; at the same time where each waits for a server.
 
         Return the names that were taken. After an error some files may have been created.
+        """
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Give a file, which may exist, another content, whole and durable.
+
+        Readers see the old or the new one. Only for a file of the log whose new content says the
+        same of every epoch that can be read: see redaction.py. StorageFullError or FilesystemError,
+        after which it has either.
         """
 
     def write(self, name: str, parts: Iterable[Content]) -> None:

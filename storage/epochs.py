@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import datetime
 from operator import index
+from weakref import WeakMethod
 
 from relstate.vnode import DEFAULT_SHARDS, MAX_VNODE_COUNT
 
@@ -30,23 +32,27 @@ from .errors import (
     StoreExistsError,
     UnknownOutcomeError,
 )
+from .forklock import ForkLock
 from .index.index_maintenance import IndexMaintenance
 from .index.layout import IndexLayouts
 from .instant import micros_of, seconds_of
 from .log.entry import Entry, Settings
 from .log.log import Log
 from .log.moment import Moment
-from .log.proposal import Proposal
+from .log.proposal import Additions, Proposal
 from .log.segment_record import SegmentRecord
 from .log.state import StoreState
 from .log.store_creation import create_store
-from .log.transaction import CommitResult, commit, keep_reserve
+from .log.transaction import CommitResult, CommittedSegmentError, commit, keep_reserve
 from .maintenance import compaction
 from .paths import SEGMENTS, segment_path
 from .segment.registry import registry
 from .segment.writer import SegmentWriter
 from .table.appendonly import AppendCheck
 from .table.checks import ConstraintCheck
+
+# Files that the newest epoch does not name are released once so many others were opened.
+_MOST_OPENED = 64
 
 _logger = logging.getLogger(__name__)
 
@@ -60,11 +66,16 @@ class Epochs:
         self.log = log
         self._state = state
         self._max_staleness = max_staleness
+        # When the last look that did not fail began.
         self._looked = Moment.of(log.environment)
+        self._lock = ForkLock()
         self.is_closed = False
         # Whether the block of `one_look` that a thread is in has looked; none if it is in none.
         self._block = threading.local()
         self._layouts = IndexLayouts()
+        # How many files were opened in the process when some were released last.
+        self._opened = registry.opened
+        self._holders: list[WeakMethod[Callable[[], None]]] = []
 
     @classmethod
     def create(
@@ -73,7 +84,7 @@ class Epochs:
         *,
         vnode_count: int,
         shards: int | None,
-        retention: int,
+        retention: int | str,
         exist_ok: bool,
     ) -> Epochs:
         """Create an empty store and open it: see `Store.create`."""
@@ -89,7 +100,7 @@ class Epochs:
             return cls(log, log.load())
 
     @classmethod
-    def open(cls, environment: Environment, max_staleness: int = 0) -> Epochs:
+    def open(cls, environment: Environment, max_staleness: int | str = 0) -> Epochs:
         """Open a store: see `Store.open`. StoreNotFoundError, NotAStoreError, CorruptionError."""
         seconds = seconds_of("max_staleness", max_staleness)
         log = Log(environment)
@@ -128,6 +139,11 @@ class Epochs:
             return self._state
         return self.look_up()
 
+    @property
+    def known_epoch(self) -> int:
+        """The newest epoch known, that of the last commit by this object at least; no look."""
+        return self._state.epoch
+
     def look_up(self) -> StoreState:
         """Return the store at its newest epoch, looked up now. ClosedError."""
         self.check_open()
@@ -136,13 +152,19 @@ class Epochs:
             return self._state
         if has_looked is not None:
             self._block.has_looked = True
-        if self._max_staleness:
-            self._looked = Moment.of(self.environment)
+        looked = Moment.of(self.environment) if self._max_staleness else None
         state = self._state
         newest = self.log.refresh(state)
         if newest is not state:
-            self._state = newest
+            newest = self.advance(newest)
+        if looked is not None:
+            self._note_look(looked)
         return newest
+
+    def _note_look(self, looked: Moment) -> None:
+        with self._lock:
+            if looked.monotonic >= self._looked.monotonic:
+                self._looked = looked
 
     @property
     def looks_by_requests(self) -> bool:
@@ -187,9 +209,44 @@ class Epochs:
         state = self._state
         return state if self.log.was_newest_lately(state) else self.state
 
-    def advance(self, state: StoreState) -> None:
-        """Take a state that a commit has led to as the newest known."""
-        self._state = state
+    def advance(self, state: StoreState) -> StoreState:
+        """Take a state as the newest known, unless a newer one is; return the newest known.
+
+        Threads look and commit at the same time, and a slower one may come with an older state.
+        Files that the newest does not name are released when a vacuum may have removed some of
+        them, or many files were opened since. Reads that have begun, and tables of earlier epochs,
+        hold those that they have opened. What is remembered of the epochs that a vacuum has made
+        unreadable is forgotten.
+        """
+        with self._lock:
+            previous = self._state
+            if state.epoch < previous.epoch:
+                return previous
+            self._state = state
+        is_vacuumed = state.oldest_epoch > previous.oldest_epoch
+        if is_vacuumed or registry.opened - self._opened >= _MOST_OPENED:
+            self._release_files(state)
+        if is_vacuumed:
+            verified = registry.verified(self.environment)
+            registry.forget_removed(self.environment, state.segments.absent(verified))
+            self.log.history.forget_expired(state)
+        return state
+
+    def _release_files(self, state: StoreState) -> None:
+        self._opened = registry.opened
+        for holder in self._holders:
+            let_go = holder()
+            if let_go is not None:
+                let_go()
+        kept = registry.kept(self.environment)
+        registry.release(self.environment, state.segments.absent(kept))
+
+    def before_release(self, let_go: Callable[[], None]) -> None:
+        """Call a method before files are released: it drops tables that may hold some.
+
+        Not any more once its object is gone.
+        """
+        self._holders.append(WeakMethod(let_go))
 
     # Earlier epochs
 
@@ -228,13 +285,13 @@ class Epochs:
         """
         result, written = self.commit_uncompacted(proposal)
         if written:
-            self._state = compaction.auto_compact(self.log, result.state, written)
+            self.advance(compaction.auto_compact(self.log, result.state, written))
         return result
 
     def auto_compact(self, table_ids: Collection[int]) -> None:
         """Merge files of some tables where that is due. Errors are logged."""
         if table_ids:
-            self._state = compaction.auto_compact(self.log, self.state, table_ids)
+            self.advance(compaction.auto_compact(self.log, self.state, table_ids))
 
     def commit_uncompacted(self, proposal: Proposal) -> tuple[CommitResult, frozenset[int]]:
         """Commit a proposal as `commit` does, but merge no files.
@@ -245,25 +302,34 @@ class Epochs:
         appends = AppendCheck(self.environment, proposal)
         constraints = ConstraintCheck(self.environment, proposal)
 
+        # The rows of a proposal are encoded under the definitions that it brings.
+        definitions = tuple(altered.after for altered in proposal.altered_tables)
+
         def check(state: StoreState) -> None:
-            appends(state)
-            constraints(state)
+            altered = state.with_definitions(definitions)
+            appends(altered)
+            constraints(altered)
 
         indexes = IndexMaintenance(self.log, proposal, self._layouts)
+
+        def additions(state: StoreState) -> Additions:
+            added = indexes(state.with_definitions(definitions))
+            if constraints.violations:
+                added = replace(added, violations=constraints.violations)
+            return added
+
         try:
-            self.check_open()
-            result = commit(self.log, self._state, proposal, check, indexes)
+            # Those that a commit syncs were written for it alone.
+            with self.discarding(proposal.segments if proposal.syncs_segments else ()):
+                self.check_open()
+                result = commit(self.log, self._state, proposal, check, additions)
         except UnknownOutcomeError:
             raise
-        except RelstateError as error:
+        except RelstateError:
             if getattr(self._block, "has_looked", None):
                 # What is known may be what made the commit fail.
                 self._block.has_looked = False
             indexes.discard()
-            if isinstance(error, StorageError) and proposal.syncs_segments:
-                # They occupy a full disk, and must not be committed after a failed sync.
-                with suppress(StorageError):
-                    self.discard(proposal.segments)
             raise
         if result.committed:
             seconds = self.environment.monotonic() - started
@@ -272,7 +338,7 @@ class Epochs:
             )
         else:
             indexes.discard()
-        self._state = result.state
+        self.advance(result.state)
         added = (*proposal.segments, *indexes.segments) if proposal.data_change else ()
         return result, frozenset(table.table_id for record in added for table in record.tables)
 
@@ -285,6 +351,22 @@ class Epochs:
         for record in segments:
             self.environment.remove(segment_path(record.name))
 
+    @contextmanager
+    def discarding(self, segments: Sequence[SegmentRecord]) -> Iterator[None]:
+        """Remove segments if the block, which commits them, is refused, whatever the reason.
+
+        They would occupy a full disk, and must not be committed after a failed sync. They stay
+        where a commit may name them; vacuum removes those that could not be removed.
+        """
+        try:
+            yield
+        except (UnknownOutcomeError, CommittedSegmentError):
+            raise
+        except RelstateError:
+            with suppress(StorageError):
+                self.discard(segments)
+            raise
+
 
 def epoch_number(epoch: object) -> int:
     """Return an epoch as an int, also of numpy's kind. OptionError for anything else."""
@@ -296,7 +378,9 @@ def epoch_number(epoch: object) -> int:
     raise OptionError(f"an epoch is an integer, not {epoch!r}; store.epoch is the latest")
 
 
-def _new_settings(store_id: str, vnode_count: int, shards: int | None, retention: int) -> Settings:
+def _new_settings(
+    store_id: str, vnode_count: int, shards: int | None, retention: int | str
+) -> Settings:
     """Return the settings of a new store; ``shards``: None for the default. OptionError."""
     if type(vnode_count) is not int or not 1 <= vnode_count <= MAX_VNODE_COUNT:
         raise OptionError(f"vnode_count must be 1 to {MAX_VNODE_COUNT}, not {vnode_count!r}")

@@ -43,7 +43,8 @@
     │   ├── StaleJobError
     │   ├── ClockError
     │   ├── RepeatedWriteError
-    │   └── LostMessageError
+    │   ├── LostMessageError
+    │   └── JobFailedError
     ├── StorageError                      the files or the file system cannot be trusted
     │   ├── CorruptionError
     │   ├── StorageFullError
@@ -77,6 +78,7 @@ __all__ = [
     "IndexExistsError",
     "IndexNotFoundError",
     "InternalTableError",
+    "JobFailedError",
     "LostMessageError",
     "MissingError",
     "NotAStoreError",
@@ -300,6 +302,10 @@ class RepeatedWriteError(CommitError):
 
 class LostMessageError(CommitError):
     """The report of a finished task is missing, so the job must not be committed."""
+
+
+class JobFailedError(CommitError):
+    """A job failed for a reason that is not known to be in its query or in a row: retry."""
 
 
 # --- The files or the file system cannot be trusted. ------------------------------------------

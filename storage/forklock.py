@@ -19,10 +19,13 @@ def after_fork(call: Callable[[], None]) -> None:
 
 
 class ForkLock:
-    """A lock for ``with``; not reentrant."""
+    """A lock for ``with``.
+
+    Reentrant: what is collected while a thread holds it may take it.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         _locks.add(self)
 
     def __enter__(self) -> None:
@@ -38,7 +41,7 @@ class ForkLock:
 
     def renew(self) -> None:
         """Replace the lock, which another thread may have held when this process forked."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
 
 _locks: weakref.WeakSet[ForkLock] = weakref.WeakSet()

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from .duration import whole_seconds
 from .errors import OptionError, UnsupportedExpressionError
 
 MICROSECONDS_PER_DAY = 86_400_000_000
@@ -59,16 +60,36 @@ def moment_of(time: int) -> datetime.datetime:
     return _EPOCH + time * _MICROSECOND
 
 
-def seconds_of(name: str, seconds: int) -> int:
-    """Return a duration unchanged. OptionError unless it is a whole number of seconds.
+def seconds_of(name: str, duration: int | str) -> int:
+    """Return a duration in seconds. OptionError unless it is whole seconds, or a text of them.
 
     ``name``: that of the argument, for the message.
     """
+    seconds = seconds_in(name, duration)
     if type(seconds) is not int or not 0 <= seconds <= MOST_SECONDS:
         raise OptionError(
-            f"{name} is a whole number of seconds from 0 to {MOST_SECONDS}, not {seconds!r}"
+            f"{name} is a whole number of seconds from 0 to {MOST_SECONDS}, or a text such as "
+            f"'7 days', not {duration!r}"
         )
     return seconds
+
+
+def seconds_in(name: str, duration: int | str) -> int:
+    """Return a duration given as a text in seconds, and anything else as it is.
+
+    OptionError for a text that is no duration; ``name``: that of the argument.
+    """
+    if not isinstance(duration, str):
+        return duration
+    try:
+        return whole_seconds(duration)
+    except ValueError as error:
+        raise OptionError(f"{name} is {duration!r}: {error}") from None
+
+
+def optional_seconds_in(name: str, duration: int | str | None) -> int | None:
+    """Return `seconds_in`, or None for None. OptionError."""
+    return None if duration is None else seconds_in(name, duration)
 
 
 def micros_of(time: datetime.datetime) -> int:

@@ -10,11 +10,18 @@ Does not know: Spark.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
 from operator import attrgetter
+
+import pyarrow as pa
 
 from .catalog_commit import check_storable
 from .epochs import Epochs, epoch_number
+from .erasure import ErasureReport, erase
+from .errors import ConflictError
 from .feed.expiries import Expiries
 from .feed.feed_plan import FeedPlan, FeedSnapshot
 from .feed.planning import (
@@ -26,16 +33,23 @@ from .feed.planning import (
     snapshot_of,
 )
 from .log.entry import Entry
-from .log.proposal import NewTable, Proposal
+from .log.proposal import NewTable, Proposal, Reads
 from .log.segment_record import SegmentRecord
+from .log.table_definition import TableDefinition
 from .log.table_segments import select
 from .log.transaction import CommitResult
 from .maintenance.compaction import CompactionJob, CompactionReport
+from .quarantine import quarantine_target
 from .read_plan import ReadPlan
+from .rows import Rows
+from .schema.types import Field
+from .schema_merge import alterations, altered_meanwhile_error, merged_definition
 from .segment.writer import SegmentWriter
 from .table.encoding import encoding_of
 from .table.tablewriter import WriteTarget
-from .writing import write_target
+from .writing import changes_any, write_target
+
+_ATTEMPTS_TO_MERGE = 10
 
 
 class Jobs:
@@ -55,6 +69,23 @@ class Jobs:
         """
         return write_target(self._epochs, name, expiring=expiring)
 
+    def quarantine_target(self, table: str) -> WriteTarget:
+        """Return what other processes need to write rows to the quarantine of a table.
+
+        It is created if there is none. TableNotFoundError, InternalTableError, OptionError for a
+        quarantine, SchemaMismatchError for one that was altered.
+        """
+        return quarantine_target(self._epochs, table)
+
+    def row_reads(self, target: WriteTarget, keys: pa.RecordBatch) -> Reads:
+        """Return that a commit relies on rows with some keys, as they were at the target's epoch.
+
+        ``keys``: a batch with the columns of the primary key.
+        """
+        encoding = encoding_of(target.definition, target.vnode_count)
+        full_keys = encoding.encode_keys(encoding.conform_keys(keys))
+        return Reads(target.epoch, partial(changes_any, self._epochs, encoding, full_keys))
+
     def new_target(self, table: NewTable) -> WriteTarget:
         """Return what other processes need to write rows of a table that is to be created.
 
@@ -66,6 +97,30 @@ class Jobs:
         definition = table.definition(state.next_table_id, state.epoch + 1)
         settings = state.settings
         return WriteTarget(self._epochs.path, definition, settings.vnode_count, settings.shards)
+
+    def merged_target(self, target: WriteTarget, fields: Sequence[Field]) -> WriteTarget:
+        """Return a target whose table has the columns of ``fields`` as well, as wide as these.
+
+        The table is altered by `commit_merging`, with the rows. Errors as of `merged_definition`.
+        """
+        state = self._epochs.state
+        return replace(target, definition=merged_definition(state, target.definition, fields))
+
+    def commit_merging(
+        self, proposal: Proposal, written: TableDefinition, fields: Sequence[Field]
+    ) -> CommitResult:
+        """Commit rows that were written under the definition of a `merged_target`.
+
+        The table gets that definition in the same epoch. ConflictError if others altered it so that
+        it cannot; errors as of `commit`.
+        """
+        for _ in range(_ATTEMPTS_TO_MERGE):
+            altered = alterations(self._epochs.state, written, fields)
+            try:
+                return self.commit(replace(proposal, altered_tables=altered))
+            except ConflictError:
+                continue
+        raise altered_meanwhile_error(written.name)
 
     def segment_writer(self) -> SegmentWriter:
         """Return a writer of segments for this store.
@@ -100,6 +155,13 @@ class Jobs:
         After UnknownOutcomeError leave them to `Store.vacuum`.
         """
         self._epochs.discard(segments)
+
+    def discarding(self, segments: Sequence[SegmentRecord]) -> AbstractContextManager[None]:
+        """Remove segments if the block, which commits them, is refused.
+
+        For what no one commits again. Not after UnknownOutcomeError.
+        """
+        return self._epochs.discarding(segments)
 
     # Changes
 
@@ -156,7 +218,8 @@ class Jobs:
     def data_epochs(self, table_id: int, after: int, last: int | None = None) -> Iterator[int]:
         """Yield the epochs after ``after`` that may have changed a table's rows, ascending."""
         state = self._epochs.state
-        return data_epochs(self._epochs.log, state, table_id, after, last or state.epoch)
+        last = state.epoch if last is None else last
+        return data_epochs(self._epochs.log, state, table_id, after, last)
 
     def feed_epochs(self, table_id: int, after: int, last: int | None = None) -> Iterable[int]:
         """Return the epochs after ``after`` of which a table's feed may have changes, ascending.
@@ -165,7 +228,8 @@ class Jobs:
         have expired.
         """
         state = self._epochs.state
-        return feed_epochs(self._epochs.log, state, table_id, after, last or state.epoch)
+        last = state.epoch if last is None else last
+        return feed_epochs(self._epochs.log, state, table_id, after, last)
 
     def newest_feed_epoch(self, table_id: int, after: int) -> int:
         """Return the newest epoch that `feed_epochs` may return, of a table that exists."""
@@ -174,6 +238,14 @@ class Jobs:
     def entry(self, epoch: int) -> Entry:
         """Return the entry of the log that committed an epoch. EpochNotFoundError."""
         return self._epochs.entry(epoch_number(epoch))
+
+    # Erasure
+
+    def erase(
+        self, table: str, keys: Rows, refresh: Callable[[], object], *, dry_run: bool = False
+    ) -> ErasureReport:
+        """Do what `Store.erase` does, in a store whose views ``refresh`` brings up to date."""
+        return erase(self._epochs, table, keys, refresh, dry_run=dry_run)
 
     # Compaction
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from .clock import Clock, SystemClock, check_clock
 from .commit_signal import CommitSignal
-from .disk import Content, Disk, FolderVersion
+from .disk import MOST_READ, Content, Disk, FolderVersion
 from .disk_errors import ErrorConversion, in_doubt
 from .environment import created
-from .errors import FilesystemError
+from .errors import FilesystemError, RelstateError
 
 _T = TypeVar("_T")
 
@@ -111,7 +111,7 @@ class LocalEnvironment:
             return self._disk.modified(path)
 
     def exists(self, name: str) -> bool:
-        """Return whether the file exists; False, too, if an error hides it."""
+        """Return whether the name is taken; False, too, if an error hides it."""
         return self._disk.exists(f"{self.root}/{name}" if name else self.root)
 
     def folder_version(self, folder: str) -> FolderVersion | None:
@@ -143,6 +143,17 @@ class LocalEnvironment:
         with ErrorConversion("list", path):
             return sorted(self._disk.list(path))
 
+    def enclosing(self, folder: str) -> Iterator[tuple[str, Sequence[str]]]:
+        """Yield the folders above the store's, by its path and by what a link in that leads to."""
+        with ErrorConversion("look for", self.root):
+            paths = dict.fromkeys((self.root, self._disk.resolve(self.root)))
+        for path in paths:
+            parent = os.path.dirname(path)
+            while parent != path:
+                with suppress(OSError):
+                    yield parent, self._disk.list(f"{parent}/{folder}")
+                path, parent = parent, os.path.dirname(parent)
+
     def make_folders(self, folders: Sequence[str]) -> None:
         """Make the root, its missing parents and the folders in it, durably."""
         for folder in ("", *folders):
@@ -168,6 +179,11 @@ class LocalEnvironment:
         links, for without them a file cannot be created whole and only once.
         """
         path = self.location(name)
+        if len(data) > MOST_READ:
+            raise FilesystemError(
+                f"{path}: it would have {len(data)} bytes, and at most {MOST_READ} can be read; "
+                "nothing was written: commit fewer files at once, or compact and vacuum the store"
+            )
         temporary = f"{path}.{self.random_id()}.tmp"
         try:
             with ErrorConversion("write", temporary, missing_is_answer=False):
@@ -188,6 +204,23 @@ class LocalEnvironment:
         return frozenset(
             name for name, data in files.items() if not created(self.put_if_absent, name, data)
         )
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Write a temporary file, make it durable, rename it, make the name durable."""
+        path = self.location(name)
+        temporary = f"{path}.{self.random_id()}.tmp"
+        try:
+            with ErrorConversion("write", temporary, missing_is_answer=False):
+                self._disk.write(temporary, [data])
+            self._sync_all([temporary])
+            with ErrorConversion("replace", path, missing_is_answer=False):
+                self._disk.rename(temporary, path)
+        except RelstateError:
+            # If this fails, vacuum removes the stray file later.
+            with suppress(OSError):
+                self._disk.remove(temporary)
+            raise
+        self.sync_folder(os.path.dirname(name))
 
     def _sync_all(self, paths: Sequence[str]) -> None:
         try:

@@ -13,11 +13,14 @@ import pyarrow as pa
 
 from .alteration import descriptions_of, with_constraint, with_default
 from .errors import SchemaError
+from .feed.columns import check_not_of_feed
 from .generated_columns import with_generated
+from .instant import optional_seconds_in, seconds_in
 from .log.names import check_table_name
 from .log.proposal import NewTable
 from .log.state import StoreState
 from .schema.arrow import fields_of
+from .schema.constraint import OnViolation
 from .schema.ddl import parse_columns
 from .schema.properties import (
     DEFAULT_TOMBSTONE_RETENTION,
@@ -38,15 +41,17 @@ def new_table(
     distribution_key: Sequence[str] | None = None,
     merge: Merge = "overwrite",
     version_column: str | Sequence[str] | None = None,
-    ttl: int | None = None,
+    ttl: int | str | None = None,
     append_only: bool = False,
-    tombstone_retention: int = DEFAULT_TOMBSTONE_RETENTION,
+    tombstone_retention: int | str = DEFAULT_TOMBSTONE_RETENTION,
     nullable_key: bool = False,
     encoding: EncodingName = "row",
     packed: bool = True,
     sets: Sequence[str] = (),
+    transaction_retention: int | str | None = None,
     user_properties: Mapping[str, str | None] | None = None,
     constraints: Mapping[str, str] | None = None,
+    expectations: Mapping[str, tuple[str, OnViolation]] | None = None,
     defaults: Mapping[str, str] | None = None,
     generated: Mapping[str, str] | None = None,
 ) -> NewTable:
@@ -67,10 +72,19 @@ def new_table(
         schema = TableSchema.build(
             fields_from(columns), primary_key, distribution_key, nullable_key=nullable_key
         )
+    check_not_of_feed(column.name for column in schema.columns)
     versions = tuple(schema.column(column).id for column in names)
     set_ids = tuple(schema.column(column).id for column in name_list("sets", sets))
     properties = TableProperties(
-        merge, versions, ttl, append_only, tombstone_retention, encoding, packed, set_ids
+        merge,
+        versions,
+        optional_seconds_in("ttl", ttl),
+        append_only,
+        seconds_in("tombstone_retention", tombstone_retention),
+        encoding,
+        packed,
+        set_ids,
+        transaction_retention=optional_seconds_in("transaction_retention", transaction_retention),
     )
     table = NewTable(name, schema, properties, *descriptions_of(user_properties or {}))
     definition = table.definition(table_id=1, epoch=1)
@@ -80,6 +94,8 @@ def new_table(
         definition = with_generated(definition, column, expression)
     for constraint, expression in (constraints or {}).items():
         definition = with_constraint(definition, constraint, expression)
+    for expectation, (expression, on_violation) in (expectations or {}).items():
+        definition = with_constraint(definition, expectation, expression, on_violation)
     return replace(table, schema=definition.schema, constraints=definition.constraints)
 
 
@@ -94,6 +110,7 @@ def table_like(name: str, state: StoreState, source: str) -> NewTable:
     schema = definition.schema
     if definition.table_id in state.views:
         schema = _visible_schema(schema)
+    check_not_of_feed(column.name for column in schema.columns)
     return NewTable(
         name,
         replace(schema, version=1),

@@ -37,6 +37,7 @@ SIGNAL = f"{LOG}/.signal"
 BLOCK = 32
 
 _LOG_FILE = re.compile(r"([0-9]{20})(\.checkpoint)?\.json", re.ASCII)
+_ARCHIVE_FILE = re.compile(r"([0-9]{20})-[0-9]{20}\.json", re.ASCII)
 _MANIFEST_FILE = re.compile(r"([0-9a-f]{32})\.manifest\.json", re.ASCII)
 _FAILURE_FILE = re.compile(r"([0-9]{10})-[0-9]{20}\.json", re.ASCII)
 _SEGMENT_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,127}", re.ASCII)
@@ -70,6 +71,15 @@ def archive_path(epoch: int) -> str:
     """Return the name of the archive that an epoch's entry is copied to."""
     block = block_of(epoch)
     return f"{ARCHIVE}/{block[0]:020d}-{block[-1]:020d}.json"
+
+
+def parse_archive(file: str) -> int | None:
+    """Return the first epoch of an archive of entries by its file name; None for other files."""
+    match = _ARCHIVE_FILE.fullmatch(file)
+    if match is None or int(match[1]) == 0:
+        return None
+    first = int(match[1])
+    return first if archive_path(first) == f"{ARCHIVE}/{file}" else None
 
 
 def archived_checkpoint_path(epoch: int) -> str:

@@ -41,22 +41,23 @@ def check_values(values: Collection[Any], data_type: t.DataType) -> None:
         check([value for value in values if value is not None], data_type)
 
 
-def _refuse(value: Any, reason: str) -> None:
+def refuse(value: Any, reason: str) -> None:
+    """Raise ValueError that names a value."""
     raise ValueError(f"{value!r:.{_SHOWN}} {reason}")
 
 
 def _check_integers(values: Sequence[Any], data_type: t.DataType) -> None:
     for value in values:
         if isinstance(value, bool | np.bool_):
-            _refuse(value, "is a BOOLEAN")
+            refuse(value, "is a BOOLEAN")
         if isinstance(value, Real | Decimal) and value % 1 != 0:
-            _refuse(value, "is not a whole number")
+            refuse(value, "is not a whole number")
 
 
 def _check_doubles(values: Sequence[Any], data_type: t.DataType) -> None:
     for value in values:
         if isinstance(value, bool | np.bool_):
-            _refuse(value, "is a BOOLEAN")
+            refuse(value, "is a BOOLEAN")
 
 
 def _check_floats(values: Sequence[Any], data_type: t.DataType) -> None:
@@ -65,60 +66,60 @@ def _check_floats(values: Sequence[Any], data_type: t.DataType) -> None:
         if isinstance(value, float | np.floating):
             with np.errstate(over="ignore"):
                 if isinf(np.float32(value)) and not isinf(value):
-                    _refuse(value, f"is beyond {_GREATEST_FLOAT}")
+                    refuse(value, f"is beyond {_GREATEST_FLOAT}")
 
 
 def _check_dates(values: Sequence[Any], data_type: t.DataType) -> None:
     for value in values:
         _check_unit(value)
         if not isinstance(value, dt.date | pa.Scalar):
-            _refuse(value, "is not a date of Python's module datetime")
+            refuse(value, "is not a date of Python's module datetime")
         if isinstance(value, dt.datetime) and (value.tzinfo or value.time() != dt.time.min):
-            _refuse(value, "has a time of day or a zone: give its date()")
+            refuse(value, "has a time of day or a zone: give its date()")
 
 
 def _check_timestamps(values: Sequence[Any], data_type: t.DataType) -> None:
     for value in values:
         _check_unit(value)
         if isinstance(value, Number):
-            _refuse(value, "is a number: give a datetime")
+            refuse(value, "is a number: give a datetime")
 
 
 def _check_local_timestamps(values: Sequence[Any], data_type: t.DataType) -> None:
     _check_timestamps(values, data_type)
     for value in values:
         if isinstance(value, dt.datetime) and value.tzinfo is not None:
-            _refuse(value, "has a time zone: give its local time, value.replace(tzinfo=None)")
+            refuse(value, "has a time zone: give its local time, value.replace(tzinfo=None)")
 
 
 def _check_times(values: Sequence[Any], data_type: t.DataType) -> None:
     for value in values:
         if not isinstance(value, dt.time | pa.Scalar):
-            _refuse(value, "is not a time of Python's module datetime")
+            refuse(value, "is not a time of Python's module datetime")
         if isinstance(value, dt.time) and value.tzinfo is not None:
-            _refuse(value, "has a time zone")
+            refuse(value, "has a time zone")
 
 
 def _check_intervals(values: Sequence[Any], data_type: t.DataType) -> None:
     for value in values:
         _check_unit(value)
         if isinstance(value, Number) and not isinstance(value, np.timedelta64):
-            _refuse(value, "is a number: give a timedelta")
+            refuse(value, "is a number: give a timedelta")
 
 
 def _check_unit(value: Any) -> None:
     """ValueError for NaT of pandas, and for nanoseconds, which are not stored."""
     if isinstance(value, dt.date | dt.timedelta) and value != value:
-        _refuse(value, "is not a time: give None")
+        refuse(value, "is not a time: give None")
     if getattr(value, "nanosecond", 0) or getattr(value, "nanoseconds", 0):
-        _refuse(value, "has nanoseconds: microseconds are stored")
+        refuse(value, "has nanoseconds: microseconds are stored")
 
 
 def _check_arrays(values: Sequence[Any], data_type: t.DataType) -> None:
     assert isinstance(data_type, t.Array)
     for value in values:
         if isinstance(value, str | bytes | bytearray | memoryview):
-            _refuse(value, "is not a list")
+            refuse(value, "is not a list")
     check_values(list(chain.from_iterable(_iterables(values))), data_type.element)
 
 
@@ -139,7 +140,7 @@ def _check_maps(values: Sequence[Any], data_type: t.DataType) -> None:
         pairs = list(value.items() if isinstance(value, Mapping) else _pairs(value))
         value_keys = [key for key, _ in pairs]
         if not isinstance(value, Mapping) and _has_repeats(value_keys):
-            _refuse(value, "has a key twice")
+            refuse(value, "has a key twice")
         keys += value_keys
         items += [item for _, item in pairs]
     check_values(keys, data_type.key)
@@ -177,7 +178,7 @@ def _check_structs(values: Sequence[Any], data_type: t.DataType) -> None:
 def _check_names(value: Any, given_names: Set[Any], names: Sequence[str]) -> None:
     unknown_names = [name for name in given_names if name not in names]
     if unknown_names:
-        _refuse(value, f"has a field {unknown_names[0]!r}; the fields are {', '.join(names)}")
+        refuse(value, f"has a field {unknown_names[0]!r}; the fields are {', '.join(names)}")
 
 
 _CHECKS: dict[type[t.DataType], Callable[[Sequence[Any], t.DataType], None]] = {

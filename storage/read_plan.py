@@ -233,7 +233,9 @@ class ReadPlan:
     def pruning(self) -> Pruning:
         """Return what a read of the plan examines, for EXPLAIN."""
         schema = self.definition.schema
-        names = self.columns or tuple(column.name for column in schema.visible_columns)
+        names = self.columns
+        if names is None:
+            names = tuple(column.name for column in schema.visible_columns)
         if self.where is None:
             return describe_pruning(self._encoding(), None, names)
         extra = tuple(name for name in self.where.columns if name not in names)

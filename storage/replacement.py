@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 from .alteration import with_columns_of
 from .errors import DependentViewsError
-from .log.names import RESERVED_PREFIX
+from .log.names import RESERVED_PREFIX, quarantine_name
 from .log.proposal import AlteredTable, AlteredView, NewProgress, NewTable, Proposal
 from .log.rules import check_alterable
 from .log.segment_record import SegmentRecord
@@ -37,12 +37,14 @@ def replacement_name(view_id: int) -> str:
 
 
 def renamed_table(table: str, view: str, new: str) -> str:
-    """Return the name of a table after a view was renamed: that of its rows or of its state.
+    """Return the name of a table after a view was renamed: of its rows, its state, its quarantine.
 
     The names of tables that do not belong to the view stay as they are.
     """
     if table.lower() == view.lower():
         return new
+    if table.lower() == quarantine_name(view).lower():
+        return quarantine_name(new)
     prefix = f"{RESERVED_PREFIX}{view.removeprefix(RESERVED_PREFIX)}_".lower()
     if not table.lower().startswith(prefix):
         return table
@@ -126,10 +128,10 @@ class Replacement:
             started=started,
             segments=tuple(segments),
             based_tables=(view_id,),
-            dropped_tables=(self.replacement.view_id, *replaced.internal),
+            dropped_tables=(self.replacement.view_id, *replaced.table_ids[1:]),
             altered_tables=(
                 AlteredTable(state.tables[view_id].definition, self.table),
-                *self._renamed(state, self.replacement.definition.internal),
+                *self._renamed(state, self.replacement.definition.table_ids[1:]),
             ),
             altered_views=(AlteredView(replaced, after),),
             progress=(self._progress(reflects),),
@@ -160,4 +162,11 @@ class Replacement:
         inputs = tuple(
             (table_id, max(epoch, reflects)) for table_id, epoch in self.replacement.progress.inputs
         )
-        return NewProgress(self.view, reflects, inputs, clock=self.replacement.progress.clock)
+        progress = self.replacement.progress
+        return NewProgress(
+            self.view,
+            reflects,
+            inputs,
+            clock=progress.clock,
+            quarantined=progress.quarantined,
+        )

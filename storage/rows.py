@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import pyarrow as pa
 
 from .errors import DataError, UsageError
+from .python_conversion import converted_values
 from .python_values import check_values
 from .schema import types as t
 from .schema.arrow import arrow_type
@@ -68,7 +69,7 @@ def batches_of(
         return [rows]
     if isinstance(rows, pa.Table):
         batches: list[pa.RecordBatch] = rows.to_batches()
-        return batches
+        return batches or [_empty_batch(rows.schema)]
     if isinstance(rows, list | tuple) and not isinstance(rows, Row):
         return to_batches([_dict_of(row) for row in rows])
     if isinstance(rows, Iterator) and not isinstance(rows, ArrowStream):
@@ -104,10 +105,17 @@ def _batches_of_items(
 def _read(rows: ArrowStream) -> Iterator[pa.RecordBatch]:
     """Yield the batches of a stream. DataError if it fails, or holds what Arrow cannot."""
     try:
-        yield from pa.RecordBatchReader.from_stream(rows)
+        reader = pa.RecordBatchReader.from_stream(rows)
+        # The columns of a stream without rows are checked, too.
+        yield from chain(reader, [_empty_batch(reader.schema)])
     # Arrow has no class of its own for a source that cannot read or write: that is an OSError.
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"the rows of a {type(rows).__name__} cannot be read: {error}") from error
+
+
+def _empty_batch(schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch without rows."""
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
 
 
 def _dict_of(row: Any) -> Mapping[str, Any]:
@@ -140,7 +148,7 @@ def _batches_of_dicts(
     for shape, run in runs:
         run_rows = list(run)
         arrays = [
-            _array(name, run_rows, types.get(str(name).lower()), field_shapes)
+            _array(name, run_rows, schema, types.get(str(name).lower()), field_shapes)
             for name, field_shapes in shape
         ]
         yield pa.RecordBatch.from_arrays(arrays, [str(name) for name, _ in shape])
@@ -169,21 +177,68 @@ def _type_of_shape(data_type: t.DataType, shape: Any) -> t.DataType:
 
 
 def _array(
-    name: str, rows: Sequence[Mapping[str, Any]], data_type: t.DataType | None, shape: Any
+    name: str,
+    rows: Sequence[Mapping[str, Any]],
+    schema: TableSchema,
+    data_type: t.DataType | None,
+    shape: Any,
 ) -> pa.Array:
     """Return the values that dicts have under a name; without a type, Arrow finds one.
 
-    ``shape``: of the structs in patches, None of whole values.
+    ``shape``: of the structs in patches, None of whole values. DataError for a value of which there
+    is none of the type.
     """
     values = [row[name] for row in rows]
-    try:
+
+    def array_of(part: Sequence[Any]) -> pa.Array:
         if data_type is None:
-            return pa.array(values)
-        check_values(values, data_type)
-        return pa.array(values, arrow_type(_type_of_shape(data_type, shape)))
-    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-        type_name = "of one type" if data_type is None else data_type
-        raise DataError(
-            f"the values of the column {name!r} cannot be {type_name}: {error}; nothing was "
-            "written: convert them"
-        ) from None
+            return pa.array(part)
+        part = converted_values(part, data_type)
+        check_values(part, data_type)
+        return pa.array(part, arrow_type(_type_of_shape(data_type, shape)))
+
+    try:
+        return array_of(values)
+    except _UNFIT as error:
+        if data_type is None:
+            raise DataError(
+                f"the values of the column {name!r} cannot be of one type: {error}; nothing was "
+                "written"
+            ) from None
+    number, reason = _first_unfit(values, array_of)
+    raise DataError(
+        f"the value of the column {name!r} cannot be {data_type}: {reason}. It is in "
+        f"{_described(rows[number], number, schema)}; nothing was written"
+    )
+
+
+_UNFIT = (pa.ArrowException, OverflowError, TypeError, ValueError)
+
+
+def _first_unfit(
+    values: Sequence[Any], array_of: Callable[[Sequence[Any]], pa.Array]
+) -> tuple[int, Exception]:
+    """Return (index, error) of the first of some values that alone is refused, by halving."""
+    start, stop = 0, len(values)
+    reason: Exception = ValueError("the values are of several types")
+    while stop - start > 1:
+        middle = (start + stop) // 2
+        try:
+            array_of(values[start:middle])
+            start = middle
+        except _UNFIT as error:
+            reason, stop = error, middle
+    try:
+        array_of(values[start:stop])
+    except _UNFIT as error:
+        reason = error
+    return start, reason
+
+
+def _described(row: Mapping[str, Any], number: int, schema: TableSchema) -> str:
+    """Return how a message names a row: by its key where it has one, and its number."""
+    names = {column.name.lower() for column in schema.key_columns}
+    key = ", ".join(
+        f"{name} = {value!r:.{_SHOWN}}" for name, value in row.items() if str(name).lower() in names
+    )
+    return f"the row with {key} (row {number})" if key else f"row {number}"

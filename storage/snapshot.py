@@ -8,7 +8,6 @@ Does not know: how epochs come to be.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -16,6 +15,7 @@ from typing import TypeVar
 from .epochs import Epochs
 from .errors import RelstateError
 from .figures.html import tables_html
+from .forklock import ForkLock
 from .log.names import lower_name
 from .log.state import StoreState
 from .read_plan import ReadPlan
@@ -185,7 +185,8 @@ class LatestReaders:
 
     def __init__(self, epochs: Epochs) -> None:
         self._epochs = epochs
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
+        epochs.before_release(self.clear)
         self._state: StoreState | None = None
         self._readers: dict[str, LatestReader] = {}
 

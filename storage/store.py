@@ -24,6 +24,7 @@ from .documentwriter import DocumentWriter
 from .environment import Environment
 from .environment_choice import environment_of
 from .epochs import Epochs, epoch_number
+from .erasure import ErasureReport
 from .errors import RelstateError
 from .figures.html import tables_html
 from .instant import micros_of
@@ -62,7 +63,7 @@ class Store(Catalog):
         *,
         vnode_count: int = DEFAULT_VNODE_COUNT,
         shards: int | None = None,
-        retention: int = DEFAULT_RETENTION,
+        retention: int | str = DEFAULT_RETENTION,
         exist_ok: bool = False,
         storage_options: Mapping[str, str] | None = None,
         environment: Environment | None = None,
@@ -70,9 +71,10 @@ class Store(Catalog):
         """Create an empty store at ``path`` and open it.
 
         ``vnode_count``: 1 to 32768, never changed. ``shards``: ranges of vnodes, 16 by default.
-        ``retention``: seconds for which older epochs can be read. ``exist_ok``: open an existing
-        store, with any settings. ``storage_options``: those of the object store of the path, such
-        as ``{"region": "eu-central-1"}``. OptionError, StoreExistsError, NotAStoreError.
+        ``retention``: for how long older epochs can be read, in seconds or as a text, ``"7 days"``.
+        ``exist_ok``: open an existing store, with any settings. ``storage_options``: those of the
+        object store of the path, such as ``{"region": "eu-central-1"}``. OptionError,
+        StoreExistsError, NotAStoreError.
         """
         epochs = Epochs.create(
             environment or environment_of(path, storage_options),
@@ -89,14 +91,14 @@ class Store(Catalog):
         path: str,
         *,
         storage_options: Mapping[str, str] | None = None,
-        max_staleness: int = 0,
+        max_staleness: int | str = 0,
         environment: Environment | None = None,
     ) -> Store:
         """Open the store at ``path``; ``storage_options`` as in `create`.
 
-        ``max_staleness``: seconds for which reads may miss commits of others. With 0, each read
-        checks for a newer epoch, which is one request in an object store. The commits of this
-        object are visible to it at once; commits never use stale state.
+        ``max_staleness``: for how long reads may miss commits of others, in seconds or as a text.
+        With 0, each read checks for a newer epoch, which is one request in an object store. The
+        commits of this object are visible to it at once; commits never use stale state.
         StoreNotFoundError, NotAStoreError, CorruptionError, OptionError.
         """
         environment = environment or environment_of(path, storage_options)
@@ -148,6 +150,14 @@ class Store(Catalog):
     def epoch(self) -> int:
         """The latest committed epoch."""
         return self.state.epoch
+
+    @property
+    def known_epoch(self) -> int:
+        """The latest epoch that this object knows, at least that of its own last commit.
+
+        It makes no look, which could fail: what a statement returns after its commit.
+        """
+        return self._epochs.known_epoch
 
     @property
     def jobs(self) -> Jobs:
@@ -300,10 +310,27 @@ class Store(Catalog):
     def delete(self, table: str, keys: Rows) -> int:
         """Delete the rows with some primary keys as one epoch and return it.
 
-        ``keys`` has the columns of the key, and the version column if the delete has a version.
-        UsageError for a table without a primary key.
+        ``keys`` has the columns of the key, and of a table with version columns these too (NULL is
+        the lowest version). UsageError for a table without a primary key.
         """
         return write_rows(self._epochs, table, keys, kind=Kind.DELETE)
+
+    def erase(self, table: str, keys: Rows = (), *, dry_run: bool = False) -> ErasureReport:
+        """Delete the rows with some primary keys, and remove them from all files of the store.
+
+        ``keys``: dicts or Arrow data with the columns of the primary key; without them, what was
+        deleted before is removed. Files are rewritten of the table, its indexes, and the views that
+        read it; earlier epochs can no longer be read, whatever the retention, and keys leave the
+        log. The report says what the store cannot reach. An interrupted call is completed by the
+        same call. ``dry_run``: only report the tables and files that may hold the rows.
+        `Database.erase` refreshes the views first; here DependentViewsError, after the rows were
+        deleted, if a view has not followed that, or needs an earlier epoch.
+        TableNotFoundError, InternalTableError for a view, AppendOnlyError, UsageError for keys of a
+        table without a primary key, SchemaMismatchError; ConflictError if others keep compacting.
+        """
+        report = self._jobs.erase(table, keys, lambda: None, dry_run=dry_run)
+        self._readers.clear()
+        return report
 
     # Maintenance
 
@@ -332,11 +359,12 @@ class Store(Catalog):
         self._epochs.advance(result.state)
         return result.epoch
 
-    def vacuum(self, retention: int | None = None, dry_run: bool = False) -> VacuumReport:
+    def vacuum(self, retention: int | str | None = None, dry_run: bool = False) -> VacuumReport:
         """Remove the files that no epoch of the last ``retention`` seconds needs.
 
-        By default the store's own retention; older epochs can no longer be read. ``dry_run``: only
-        report what would be removed. OptionError for a retention that is not a whole number.
+        A text, ``"7 days"``, is a retention too; by default it is the store's own. Older epochs can
+        no longer be read. ``dry_run``: only report what would be removed. OptionError for a
+        retention that is neither.
         """
         newest, report = vacuum(self._epochs.log, self.state, retention, dry_run=dry_run)
         self._epochs.advance(newest)

@@ -41,11 +41,21 @@ def indexable_table(state: StoreState, name: str) -> TableDefinition:
 
 
 def replaced_tables(state: StoreState, name: str) -> tuple[int, ...]:
-    """Return the ids of a table and its indexes, to be dropped; none if there is no such table.
+    """Return the ids of a table and what belongs to it, to be dropped; none if there is no table.
 
     InternalTableError for a view.
     """
     if name.lower() not in state.table_ids:
         return ()
-    definition = user_table(state, name, "replaced by a table")
-    return (definition.table_id, *(index.table_id for index in definition.indexes))
+    return with_belongings(state, user_table(state, name, "replaced by a table"))
+
+
+def with_belongings(state: StoreState, definition: TableDefinition) -> tuple[int, ...]:
+    """Return the ids of a table, its indexes, its quarantine and the indexes of that."""
+    quarantine = state.quarantine_of(definition.table_id)
+    definitions = (definition,) if quarantine is None else (definition, quarantine)
+    return tuple(
+        table_id
+        for table in definitions
+        for table_id in (table.table_id, *(index.table_id for index in table.indexes))
+    )

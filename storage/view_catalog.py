@@ -17,7 +17,7 @@ from .alteration import with_user_properties
 from .catalog_commit import ATTEMPTS, check_storable, contested_error, drop, propose
 from .epochs import Epochs
 from .errors import ConflictError, OptionError, TableExistsError, TableNameError, TableNotFoundError
-from .log.names import RESERVED_PREFIX, check_table_name
+from .log.names import RESERVED_PREFIX, check_table_name, quarantine_name
 from .log.proposal import AlteredTable, AlteredView, NewView, Required
 from .log.state import StoreState
 from .log.view import CatalogView, ViewDefinition
@@ -26,6 +26,8 @@ from .user_tables import user_table
 
 # Returns the definition of a view that reads a renamed one, given the state before.
 FollowRename: TypeAlias = Callable[[StoreState, ViewDefinition], ViewDefinition]
+# Likewise, given the old and the new name first.
+FollowTableRename: TypeAlias = Callable[[str, str, StoreState, ViewDefinition], ViewDefinition]
 
 
 class ViewCatalog:
@@ -169,26 +171,29 @@ class ViewCatalog:
                 continue
         raise contested_error(name)
 
-    def rename_table(self, name: str, new: str, follow: FollowRename) -> int:
-        """Give a table another name and return the epoch.
+    def rename_table(self, name: str, new: str, follow: FollowTableRename) -> int:
+        """Give a table, and its quarantine, another name and return the epoch.
 
-        Older epochs have the old name. ``follow``: as for `rename`. TableNotFoundError,
-        InternalTableError, TableExistsError, TableNameError, the errors of ``follow``.
+        Older epochs have the old name. ``follow`` returns the next definition of a view that reads
+        a table, which gets another name. TableNotFoundError, InternalTableError,
+        TableExistsError, TableNameError, the errors of ``follow``.
         """
         check_table_name(new)
         for _ in range(ATTEMPTS):
             state = self._epochs.state
-            before = user_table(state, name, "renamed as a table")
-            readers = [reader.definition for reader in state.views_reading(before.table_id)]
+            table = user_table(state, name, "renamed as a table")
+            quarantine = state.quarantine_of(table.table_id)
+            altered = [AlteredTable(table, replace(table, name=new))]
+            if quarantine is not None:
+                after = replace(quarantine, name=quarantine_name(new))
+                altered.append(AlteredTable(quarantine, after))
             try:
                 return propose(
                     self._epochs,
                     "rename table",
                     data_change=False,
-                    altered_tables=(AlteredTable(before, replace(before, name=new)),),
-                    altered_views=tuple(
-                        AlteredView(reader, follow(state, reader)) for reader in readers
-                    ),
+                    altered_tables=tuple(altered),
+                    altered_views=_following(state, altered, follow),
                 ).epoch
             except ConflictError:
                 continue
@@ -200,3 +205,21 @@ class ViewCatalog:
             raise OptionError(
                 f"the mapping has {mapping.vnode_count} vnodes, but the store has {count}"
             )
+
+
+def _following(
+    state: StoreState, renamed: Sequence[AlteredTable], follow: FollowTableRename
+) -> tuple[AlteredView, ...]:
+    """Return the views that read tables which get another name, as they are then."""
+    before = {
+        reader.view_id: reader.definition
+        for table in renamed
+        for reader in state.views_reading(table.before.table_id)
+    }
+    after = dict(before)
+    for table in renamed:
+        for reader in state.views_reading(table.before.table_id):
+            definition = after[reader.view_id]
+            names = table.before.name, table.after.name
+            after[reader.view_id] = follow(*names, state, definition)
+    return tuple(AlteredView(before[view_id], after[view_id]) for view_id in before)

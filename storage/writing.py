@@ -17,13 +17,10 @@ import pyarrow as pa
 from .codec.ragged import Bytes
 from .epochs import Epochs
 from .errors import (
-    AppendOnlyError,
-    CheckViolationError,
     ConflictError,
     RelstateError,
     SchemaMismatchError,
     SegmentMissingError,
-    UniqueViolationError,
     UnknownOutcomeError,
     UsageError,
 )
@@ -131,6 +128,7 @@ def _write_rows_at(
         may_wait = ttls is None and _may_wait(target.definition)
         unwritten = writer.take_rows() if may_wait else None
         segments = writer.finish_unsynced()
+        violations = writer.violations
     proposal = Proposal(
         operation="overwrite" if overwrite else "write",
         started=started,
@@ -138,13 +136,10 @@ def _write_rows_at(
         syncs_segments=True,
         rows=unwritten,
         written_under=(target.definition,),
+        violations=violations,
         based_tables=(target.definition.table_id,) if overwrite else (),
     )
-    try:
-        return epochs.commit(proposal).epoch
-    except (AppendOnlyError, CheckViolationError, UniqueViolationError):
-        epochs.discard(segments)
-        raise
+    return epochs.commit(proposal).epoch
 
 
 def patch_rows(epochs: Epochs, name: str, patches: Rows, *, ttls: pa.Array | None = None) -> int:
@@ -245,41 +240,48 @@ def open_state_table(
 
     TableNotFoundError; InternalTableError; UsageError for a table whose rows are merged or expire.
     """
-    definition = user_table(epochs.look_up(), name, "written")
-    _check_state_table(definition, strict)
-    return StateTable.buffered(_TableEpochs(epochs, name), vnodes=vnodes, strict=strict)
+    user_table(epochs.look_up(), name, "written")
+    return StateTable.buffered(_TableEpochs(epochs, name, strict), vnodes=vnodes, strict=strict)
 
 
 class _TableEpochs:
     """The epochs of a state table of an open store: see `EpochCommit`."""
 
-    def __init__(self, epochs: Epochs, name: str) -> None:
+    def __init__(self, epochs: Epochs, name: str, strict: bool) -> None:
         self._epochs = epochs
         self._reader = LatestReader(epochs, name)
+        self._is_strict = strict
+        self._name = name
         # Whether the next table is that after a commit of this object, which needs no other look.
         self._has_committed = False
-        self._encoding = self.open_committed().encoding
+        self._encoding: Encoding | None = None
         self.segment_writer = epochs.segment_writer
         self.now = epochs.environment.now
 
     def open_committed(self) -> StorageTable:
         """Return the table as it is now committed."""
         has_committed, self._has_committed = self._has_committed, False
-        return self._reader.at(self._epochs.likely_state) if has_committed else self._reader()
+        table = self._reader.at(self._epochs.likely_state) if has_committed else self._reader()
+        # It may have been altered since the last one.
+        if table.encoding is not self._encoding:
+            _check_state_table(table.encoding.definition, self._is_strict)
+            self._encoding = table.encoding
+        return table
 
     def commit(self, flush: Flush, relied_on: Bytes | None) -> int:
         """Commit what ``flush`` writes and return the epoch: see `EpochCommit.commit`."""
         started = self._epochs.environment.now()
         reads = None
         if relied_on is not None:
-            is_changed = partial(_changes_any, self._epochs, self._encoding, relied_on)
+            assert self._encoding is not None
+            is_changed = partial(changes_any, self._epochs, self._encoding, relied_on)
             reads = Reads(self._reader.epoch, is_changed)
         try:
             segments = flush()
         except SegmentMissingError as error:
             if self._reader.epoch < self._epochs.state.oldest_epoch:
                 raise ConflictError(
-                    f"epoch {self._reader.epoch} of table {self._encoding.name!r}, which this "
+                    f"epoch {self._reader.epoch} of table {self._name!r}, which this "
                     "write is based on, was vacuumed since; nothing was committed: read again and "
                     "retry"
                 ) from error
@@ -296,7 +298,7 @@ class _TableEpochs:
         return epoch
 
 
-def _changes_any(epochs: Epochs, encoding: Encoding, full_keys: Bytes, entry: Entry) -> bool:
+def changes_any(epochs: Epochs, encoding: Encoding, full_keys: Bytes, entry: Entry) -> bool:
     """Return whether a commit changed a table's row under one of some keys, or all its rows."""
     table_id = encoding.table_id
     if table_id in entry.based_tables:

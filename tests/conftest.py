@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
+from relstate.connector.spark.capabilities import CLOSED_SOCKETS
 from relstate.storage import Store
 from support.examples import QUICK, THOROUGH, Seeds, examples
 from support.places import (
@@ -37,6 +40,8 @@ os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executa
 # Every JVM that the tests start lives for minutes and runs short queries: what its second compiler
 # and a parallel collector would save later costs more than it brings.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+_STARTED = time.monotonic()
 
 # How fast a machine is decides nothing: a hang is what pytest's own timeout is for.
 for name, percent in (("quick", QUICK), ("thorough", THOROUGH)):
@@ -99,18 +104,31 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test that would begin after the time that the run was given."""
+    seconds = item.config.getoption("--seconds")
+    if seconds is not None and time.monotonic() - _STARTED > seconds:
+        pytest.skip(f"the {seconds:g} seconds of this run are over")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the choice of a place."""
+    """Add the choice of a place, and the time for a run."""
     parser.addoption(
         "--place",
         choices=[FOLDER, MEMORY, SERVER, FAULTY],
         default=FOLDER,
         help="where the tests make their stores (support/places.py)",
     )
+    parser.addoption("--seconds", type=float, help="skip the tests that would begin later")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Start the server of the place, which lives as long as the run."""
+    """Start the server of the place, which lives as long as the run.
+
+    Where PySpark leaves the sockets open by which it collects rows, that is no error of a test.
+    """
+    if not CLOSED_SOCKETS.is_in(version("pyspark")):
+        config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
     place = config.getoption("--place")
     if place in ON_SERVER:
         resources = contextlib.ExitStack()

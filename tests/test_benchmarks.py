@@ -97,7 +97,7 @@ def test_workloads_of_upkeep_run(tmp_path: Path) -> None:
 @pytest.mark.timeout(660)
 def test_workloads_of_spark_run(tmp_path: Path) -> None:
     """Each gives figures; the session they share has ended when they are told."""
-    names = ["spark-scan", "spark-write", "micro-batch", "memory"]
+    names = ["spark-scan", "spark-write", "micro-batch", "memory", "growth", "vnodes"]
 
     written = run(tmp_path, *names)
 
@@ -110,7 +110,7 @@ def test_workloads_of_views_run(tmp_path: Path) -> None:
     """Each gives figures; what has a second part tells of it under a name of its own."""
     names = [
         "view-refresh", "view-latency", "view-redis", "view-backfill", "view-append-only",
-        "view-range-join", "view-epochs", "view-windows", "view-memory",
+        "view-range-join", "view-epochs", "view-windows", "view-bad-rows", "view-memory",
     ]  # fmt: skip
 
     written = run(tmp_path, *names)
@@ -139,7 +139,7 @@ def test_the_workload_of_redis_runs(tmp_path: Path) -> None:
     written = run(tmp_path, "redis")
 
     figures = [figure for figure in written["figures"] if figure["baseline"] is not None]
-    assert len(figures) == 7
+    assert len(figures) == 9
     assert all(figure["ours"]["median"] > 0 for figure in written["figures"])
     assert all(figure["baseline"]["median"] > 0 for figure in figures)
 

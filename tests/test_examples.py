@@ -32,6 +32,7 @@ def test_the_demo_survives_a_kill_and_can_be_repeated(tmp_path: Path) -> None:
     assert "nothing new" not in continued
     assert "in the views after" in continued
     assert "in 3 parallel units" in continued
+    assert "the primary key column 'carrier' is NULL" in continued
     assert _epoch(store) > reached
 
     complete = _epoch(store)

@@ -7,9 +7,12 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
+import relstate
 from support.sources import (
     PACKAGES,
     Import,
@@ -35,6 +38,16 @@ SPARKLESS = (
     "connector/views/plan/",
     "connector/views/viewplan.py",
 )
+# The one folder that knows what differs between the versions of Spark, and where PySpark has it.
+VERSIONS_FOLDER = "connector/spark/"
+VERSIONED = (
+    "pyspark.__version__",
+    "pyspark.serializers",
+    "pyspark.sql.pandas",
+    "pyspark.sql.streaming.datasource",
+    "pyspark.util",
+    "pyspark.version",
+)
 LMDB_FILE = "storage/segment/segment.py"
 # What a store is made of has one door. What the command line finds around its own process (Spark
 # starts programs by it) is no part of a store, and has another; so have the files that people load
@@ -54,25 +67,29 @@ DOORS = (
     "connector/source/interpreter.py",
 )
 OBJECTS_FOLDER = "storage/objects/"
+# Where storage has locks that a forked child may find closed: the one that is renewed, and what is
+# not used across a fork, which are object stores, and a read that has threads of its own.
+LOCK_FILES = (OBJECTS_FOLDER, "storage/forklock.py", "storage/threaded_aggregate.py")
 
 # What the packages are made of, the lowest first: a file imports from its own floor or from those
 # below. A file that is in none by name is on the floor of its folder. A package's own __init__ is
 # above all of its floors.
 FLOORS = {
     "storage": (
-        "errors", "notebook", "paths", "location", "disk", "disk_errors", "clock",
+        "errors", "extras", "notebook", "paths", "location", "disk", "disk_errors", "clock",
         "commit_signal", "environment", "local_environment", "forklock", "problems", "objects",
-        "environment_choice", "syntax", "instant", "schema", "codec", "predicate", "expression",
-        "aggregate", "log", "segment", "table", "index", "read_plan", "view_failures",
+        "environment_choice", "syntax", "duration", "instant", "schema", "codec", "predicate",
+        "expression", "aggregate", "log", "segment", "table", "index", "read_plan", "view_failures",
         "aggregate_plan", "threaded_aggregate", "limited_plan", "feed", "maintenance", "figures",
         "check", "generated_columns", "alteration",
         "replacement", "epochs", "catalog_commit", "user_tables", "new_table", "view_catalog",
         "definition_changes", "snapshot", "catalog",
-        "python_values", "rows", "writing", "restoring",
-        "documentwriter", "jobs", "store",
+        "python_values", "python_conversion", "rows", "writing", "quarantine", "restoring",
+        "documentwriter", "schema_merge", "quarantined_keys", "erasure", "jobs", "store",
     ),
     "connector": (
-        "syntax", "", "sink", "source", "views/plan", "views/planner", "views/executor", "views",
+        "syntax", "spark", "", "sink", "source", "views/plan", "views/view_settings",
+        "views/planner", "views/executor", "views",
         "figures", "files", "sql", "ui", "redis", "cli",
     ),
 }  # fmt: skip
@@ -155,6 +172,11 @@ def test_spark_is_known_above_storage_only() -> None:
     assert found_in(product_sources(), misplaced_spark) == []
 
 
+def test_versions_of_spark_are_known_to_one_folder() -> None:
+    """The rest asks for what a version can do."""
+    assert found_in(product_sources(), misplaced_versions) == []
+
+
 def test_lmdb_is_known_to_one_file() -> None:
     """What LMDB needs to be safe is decided in one place."""
     assert found_in(product_sources() + program_sources(), misplaced_lmdb) == []
@@ -168,6 +190,12 @@ def test_obstore_is_known_to_one_folder() -> None:
 def test_files_clock_and_chance_have_one_door() -> None:
     """Tests can make anything fail, and an object store can stand behind the environment."""
     assert found_in(product_sources(), side_doors) == []
+
+
+def test_no_lock_stays_closed_in_a_forked_child() -> None:
+    """Nor does one that Python holds while a property is computed."""
+    assert found_in(product_sources(), closed_locks) == []
+    assert found_in(program_sources(), locked_properties) == []
 
 
 def test_one_function_decides_which_environment_a_path_has() -> None:
@@ -200,6 +228,19 @@ def test_the_public_face_is_light() -> None:
     assert not loaded & {"pyspark", "py4j", "sqlglot", "relstate.connector"}
 
 
+def test_a_get_of_a_new_process_loads_no_pandas(tmp_path: Path) -> None:
+    """To import it, as pyarrow does for Python values, takes a quarter of the time to the row."""
+    store = relstate.create(str(tmp_path / "store"))
+    store.create_table("items", "id BIGINT, name STRING, price DECIMAL(9,2)", primary_key=["id"])
+    store.write("items", [{"id": 1, "name": "pen", "price": Decimal("1.50")}])
+    program = (
+        "import sys, relstate; row = relstate.open(sys.argv[1]).table('items').get(1); "
+        "assert row.name == 'pen', row; assert 'pandas' not in sys.modules"
+    )
+
+    subprocess.run([sys.executable, "-P", "-c", program, store.path], check=True)
+
+
 @pytest.mark.parametrize(
     ("check", "path", "text"),
     [
@@ -223,6 +264,10 @@ def test_the_public_face_is_light() -> None:
         ("misplaced_spark", "storage/schema/types.py", "import pyspark.sql"),
         ("misplaced_spark", "vnode/hash.py", "from pyspark import sql"),
         ("misplaced_spark", "connector/views/executor/join.py", "from pyspark import sql"),
+        ("misplaced_versions", "connector/local_rows.py", "from pyspark.util import local_connect"),
+        ("misplaced_versions", "connector/x.py", "from pyspark.sql.pandas.types import to_arrow"),
+        ("misplaced_versions", "connector/x.py", "import pyspark\npyspark.__version__"),
+        ("misplaced_versions", "connector/x.py", "from pyspark import __version__"),
         ("misplaced_lmdb", "storage/log.py", "import lmdb"),
         ("misplaced_lmdb", "connector/sink.py", "from lmdb import open"),
         ("side_doors", "storage/log.py", "open('x')"),
@@ -237,6 +282,15 @@ def test_the_public_face_is_light() -> None:
         ("side_doors", "vnode/hash.py", "from datetime import datetime as d\nd.now()"),
         ("side_doors", "vnode/hash.py", "import datetime\ndatetime.date.today()"),
         ("side_doors", "storage/log.py", "import pyarrow as pa\npa.memory_map('x')"),
+        ("closed_locks", "storage/log.py", "import threading\nthreading.Lock()"),
+        ("closed_locks", "storage/log.py", "from threading import RLock\nRLock()"),
+        ("closed_locks", "vnode/hash.py", "from functools import cached_property"),
+        (
+            "closed_locks",
+            "connector/sink.py",
+            "import functools as f\nf.cached_property",
+        ),
+        ("locked_properties", "tests/x.py", "from functools import cached_property as kept"),
         ("chosen_environments", "storage/x.py", "from .local_environment import LocalEnvironment"),
         ("chosen_environments", "storage/x.py", "from . import x\nx.LocalEnvironment('y')"),
         (
@@ -267,6 +321,12 @@ def test_the_checks_see_what_they_forbid(check: str, path: str, text: str) -> No
         ("package/relstate/__init__.py", "from relstate.storage.errors import *"),
         ("package/pyspark_relstate/__init__.py", "from relstate.connector import Source"),
         ("storage/segment/segment.py", "import lmdb"),
+        ("storage/forklock.py", "import threading\nthreading.RLock()"),
+        ("storage/log.py", "import threading\nthreading.local()"),
+        (
+            "storage/log.py",
+            "from relstate.vnode import cached_property",
+        ),
         ("storage/disk.py", "import os, time\nos.open('x'); time.time()"),
         (
             "storage/environment_choice.py",
@@ -297,6 +357,7 @@ def test_the_checks_let_pass_what_is_right(path: str, text: str) -> None:
         misplaced_spark,
         misplaced_lmdb,
         side_doors,
+        closed_locks,
         chosen_environments,
     )
     for check in (*checks, bare_imports, excess_lines):
@@ -383,6 +444,14 @@ def misplaced_spark(source: Source) -> Iterator[Finding]:
         yield from imports_below(source, "pyspark")
 
 
+def misplaced_versions(source: Source) -> Iterator[Finding]:
+    """Find what differs between the versions of Spark outside its folder."""
+    if not source.path.startswith(VERSIONS_FOLDER):
+        for name, line in names_used(source):
+            if is_below(name, VERSIONED):
+                yield f"uses {name}", line
+
+
 def misplaced_lmdb(source: Source) -> Iterator[Finding]:
     """Find imports of lmdb outside its file; tests and benchmarks compare with it."""
     if source.path != LMDB_FILE and source.folder in PACKAGES:
@@ -406,6 +475,29 @@ def side_doors(source: Source) -> Iterator[Finding]:
     for imported in imports_of(source):
         if imported.name is None and imported.module in ("time", "random", "uuid", "secrets"):
             yield f"imports {imported.module}", imported.line
+
+
+def closed_locks(source: Source) -> Iterator[Finding]:
+    """Find locks that a forked child could wait for: see `storage/forklock.py`.
+
+    Those of the connector guard the connection to Spark, which a child cannot use.
+    """
+    yield from locked_properties(source)
+    if source.folder == "connector" or source.path.startswith(LOCK_FILES):
+        return
+    for name, line in names_used(source):
+        if is_below(name, ("threading.Condition", "threading.Lock", "threading.RLock")):
+            yield f"uses {name} instead of ForkLock", line
+
+
+def locked_properties(source: Source) -> Iterator[Finding]:
+    """Find the cached property that has one lock for all instances, in Python 3.11."""
+    for name, line in names_used(source):
+        if name == "functools.cached_property":
+            yield "uses functools.cached_property instead of that of vnode", line
+    for imported in imports_of(source):
+        if (imported.module, imported.name) == ("functools", "cached_property"):
+            yield "imports functools.cached_property instead of that of vnode", imported.line
 
 
 def chosen_environments(source: Source) -> Iterator[Finding]:

@@ -86,7 +86,14 @@ def test_the_source_distribution_holds_files_instead_of_links(dist: Path) -> Non
         members = {member.name.split("/", 1)[-1]: member for member in archive}
 
     assert [name for name, member in members.items() if member.issym() or member.islnk()] == []
-    expected = {"LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/format.md"}
+    expected = {
+        "LICENSE",
+        "README.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "docs/format.md",
+    }
     assert expected - set(members) == set()
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+
+from relstate.vnode import cached_property
 
 from .peer import Peer, Work, checksum, counted_groups_query
 from .rows import FIRST_TIME, SQL_COLUMNS

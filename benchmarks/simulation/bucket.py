@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,6 +121,10 @@ class SimulatedBucket:
             raise FileNotFoundError(folder)
         return names
 
+    def enclosing(self, folder: str) -> Iterator[tuple[str, Sequence[str]]]:
+        """Yield nothing: no store is around a simulated one."""
+        return iter(())
+
     def folder_version(self, folder: str) -> None:
         """Return None: there is no such thing."""
 
@@ -151,6 +155,11 @@ class SimulatedBucket:
         for name in files.keys() - taken:
             self.files[name], self.put_times[name] = files[name], self.now()
         return taken
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Put a file in place of the one that there is."""
+        self._request("put", PUT, len(data))
+        self.files[name], self.put_times[name] = data, self.now()
 
     def put_segment(self, name: str, size: int) -> None:
         """Put a segment."""

@@ -13,6 +13,7 @@ from .compaction import compaction
 from .document import document_cells, document_patch, document_scan
 from .document_update import document_update
 from .epochs import epochs
+from .growth import growth
 from .index import index_lookup, index_write
 from .lookup import get, get_rows
 from .memory import memory
@@ -27,10 +28,20 @@ from .sql_change import sql_change
 from .sql_lookup import sql_lookup
 from .table_scan import table_scan
 from .upsert import upsert
-from .views import append_only, backfill, latency, range_join, redis_view, refresh, windows
+from .views import (
+    append_only,
+    backfill,
+    bad_rows,
+    latency,
+    range_join,
+    redis_view,
+    refresh,
+    windows,
+)
 from .views import epochs as view_epochs
 from .views import memory as view_memory
 from .views.public import nexmark, tpch
+from .vnodes import vnodes
 
 Workload = Callable[[Workbench], Iterator[Figure]]
 
@@ -60,6 +71,8 @@ WORKLOADS: Mapping[str, Workload] = {
     "micro-batch": microbatch,
     "upsert": upsert,
     "memory": memory,
+    "growth": growth,
+    "vnodes": vnodes,
     "view-refresh": refresh,
     "view-latency": latency,
     "view-redis": redis_view,
@@ -68,6 +81,7 @@ WORKLOADS: Mapping[str, Workload] = {
     "view-range-join": range_join,
     "view-epochs": view_epochs,
     "view-windows": windows,
+    "view-bad-rows": bad_rows,
     "view-memory": view_memory,
     "view-nexmark": nexmark,
     "view-tpch": tpch,

@@ -15,10 +15,20 @@ _PIPELINED = 16
 _AGAINST = "redis-server with an append-only file and the same appendfsync"
 _ASKED = {"GET": 20_000.0, "SET": 15_000.0}
 """Requests a second, pipelined under everysec."""
+_LOCK = """
+if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
+    if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end
+end
+return 0
+"""
+"""Takes a lock and releases it."""
+_LOCK_ARGUMENTS = ("1", "lock:__rand_int__", "token", "10000")
 
 
 def redis(bench: Workbench) -> Iterator[Figure]:
     """Measure requests a second of 50 clients: pipelined under everysec, and SET under always.
+
+    Also EVALSHA of a lock, one by one and pipelined.
 
     Under always, SET one by one, and pipelined beside one by one: clients that do not wait for each
     reply share a commit. Nothing without redis-server and redis-benchmark.
@@ -43,10 +53,14 @@ def redis(bench: Workbench) -> Iterator[Figure]:
                 against="",
                 asked=_ASKED[kind],
             )
+    for pipelined in (1, _PIPELINED):
+        load = Load("EVALSHA of a lock", _CLIENTS, pipelined, requests // 5, _LOCK, _LOCK_ARGUMENTS)
+        how = "one by one" if pipelined == 1 else f"{pipelined} at once"
+        yield _figure(f"{load.kind}, {how}, everysec", _measure(bench, load, "everysec"))
     single = Load("SET", _CLIENTS, 1, requests // 5)
     yield _figure("SET, one by one, always", _measure(bench, single, "always"))
-    pipelined = Load("SET", _CLIENTS, _PIPELINED, requests)
-    samples = _measure(bench, pipelined, "always", theirs=single)
+    at_once = Load("SET", _CLIENTS, _PIPELINED, requests)
+    samples = _measure(bench, at_once, "always", theirs=single)
     yield _figure(
         f"SET, {_PIPELINED} at once, always", samples, asked=1.0, against=f"{_AGAINST}, one by one"
     )

@@ -13,6 +13,7 @@ import sys
 __all__ = ["main"]
 
 _NEEDED = ("click", "rich")
+_EXTRAS = {"ui": "ui", "report": "ui", "redis": "redis"}
 
 
 def main() -> int:
@@ -23,7 +24,12 @@ def main() -> int:
         missing = (error.name or "").split(".", 1)[0]
         if missing not in _NEEDED:
             raise
-        sys.stderr.write(f'relstate: {missing} is missing: pip install "relstate[cli]"\n')
+        from relstate.storage import install_command
+
+        # The extras of these commands bring that of the command line.
+        command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+        extra = _EXTRAS.get(command, "cli")
+        sys.stderr.write(f"relstate: {missing} is missing: {install_command(extra)}\n")
         return 2
     except KeyboardInterrupt:
         sys.stderr.write("relstate: interrupted\n")

@@ -28,7 +28,7 @@ from .pythons import (
     warning,
 )
 from .surroundings import Surroundings, surroundings
-from .terminal import Heading, json_option, progress, show_document, show_table, show_text
+from .terminal import Heading, json_option, progress, show_document, show_prose, show_prose_table
 
 
 @click.command(short_help="Find what keeps Spark from seeing relstate.")
@@ -52,14 +52,14 @@ def doctor(context: click.Context, path: str | None, as_json: bool) -> None:
 
 def _show(diagnosis: Diagnosis) -> None:
     headings = [Heading("status"), Heading("subject"), Heading("found")]
-    show_table(
+    show_prose_table(
         headings,
         [(finding.status, finding.subject, finding.found) for finding in diagnosis.findings],
     )
     for finding in diagnosis.findings:
         if finding.advice:
-            show_text("")
-            show_text(f"{finding.status}, {finding.subject}: {finding.advice}")
+            show_prose("")
+            show_prose(f"{finding.status}, {finding.subject}: {finding.advice}")
 
 
 @dataclass(frozen=True, slots=True)

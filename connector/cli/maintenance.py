@@ -16,7 +16,8 @@ from relstate.connector.quantities import count, size
 from relstate.storage import Report, Store, environment_of, errors
 
 from .completion import complete_tables, complete_views
-from .surroundings import quiet_programs
+from .doctor import judge_java
+from .surroundings import quiet_programs, surroundings
 from .terminal import (
     Heading,
     chosen_epoch,
@@ -256,6 +257,7 @@ _SETTINGS = {
 @contextmanager
 def local_spark() -> Iterator[SparkSession]:
     """Yield a session; stop it afterwards, unless the process had one before."""
+    from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
     from relstate.connector.source.interpreter import use_this_python
@@ -263,8 +265,14 @@ def local_spark() -> Iterator[SparkSession]:
     use_this_python()
     before = SparkSession.getActiveSession()
     builder = SparkSession.builder.master("local[*]").appName("relstate")
-    with quiet_programs():
-        session = builder.config(map=dict(_SETTINGS)).getOrCreate()
+    try:
+        with quiet_programs():
+            session = builder.config(map=dict(_SETTINGS)).getOrCreate()
+    except PySparkRuntimeError:
+        java = judge_java(surroundings())
+        if java.status != "problem":
+            raise
+        raise errors.SessionError(f"Spark needs Java, and {java.found}: {java.advice}") from None
     try:
         yield session
     finally:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import click
 
 from relstate.connector.figures.metrics import metric_text, metric_values, store_metrics
-from relstate.storage import Store, errors
+from relstate.storage import Store, errors, install_command
 
 from .surroundings import write_file
 from .terminal import json_option, progress, show_line, show_message, show_plain, store_argument
@@ -28,7 +28,7 @@ def _extra() -> Iterator[None]:
         missing = (error.name or "").split(".", 1)[0]
         if missing not in _NEEDED:
             raise
-        raise errors.OptionError(f'{missing} is missing: pip install "relstate[ui]"') from None
+        raise errors.OptionError(f"{missing} is missing: {install_command('ui')}") from None
 
 
 @click.command(short_help="Show the store in a browser.")

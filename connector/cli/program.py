@@ -21,8 +21,9 @@ from relstate.storage import errors
 
 from .cache import cache
 from .doctor import doctor
+from .erasure import erase
 from .files import export, load
-from .listings import history, views
+from .listings import history, quarantine, views
 from .maintenance import check, compact, repair, restore, vacuum
 from .pages import metrics, report, ui
 from .redis import redis
@@ -119,6 +120,7 @@ _EXAMPLES = {
     views: "views /data/shop --json",
     describe: "describe /data/shop orders",
     history: "history /data/shop --limit 10",
+    quarantine: "quarantine /data/shop orders --limit 10",
     get: "get /data/shop orders 42",
     scan: "scan /data/shop orders --where 'amount > 100' --columns customer,amount --limit 10",
     changes: "changes /data/shop orders --from 3 --where \"_change_type = 'delete'\"",
@@ -127,6 +129,7 @@ _EXAMPLES = {
     sql: "sql /data/shop 'SELECT customer, sum(amount) FROM orders GROUP BY customer'",
     compact: "compact /data/shop orders",
     vacuum: "vacuum /data/shop --retention '1 day' --dry-run",
+    erase: "erase /data/shop customers --key id=42",
     restore: "restore /data/shop orders --version 41",
     check: "check /data/shop --views daily_sales",
     repair: "repair /data/shop --clock",

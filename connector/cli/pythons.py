@@ -1,6 +1,6 @@
 """The Python interpreters that Spark uses with relstate, and the modules that each can import.
 
-Spark 4.3 starts three: the driver's own; one for all that data sources do, which is what
+Spark starts three: the driver's own; one for all that data sources do, which is what
 PYSPARK_DRIVER_PYTHON names, else PYSPARK_PYTHON, else ``python3`` on PATH (PythonUtils in Spark's
 core); and one for functions such as ``mapInArrow``, which is what PYSPARK_PYTHON names, else
 ``python3``. Running a virtual environment's Python by its path without activating it leaves the
@@ -17,10 +17,12 @@ separate process with a time limit, so that a module that fails, hangs or ends t
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from relstate.connector.spark.version import BELOW_SPARK, LEAST_SPARK, dotted, version_numbers
+from relstate.storage import install_command
 
 from .surroundings import Surroundings
 
@@ -75,12 +77,12 @@ class Requirement:
         return self.least <= numbers and (self.below is None or numbers < self.below)
 
     def __str__(self) -> str:
-        upper = "" if self.below is None else f",<{_dotted(self.below)}"
-        return f"{self.module}>={_dotted(self.least)}{upper}"
+        upper = "" if self.below is None else f",<{dotted(self.below)}"
+        return f"{self.module}>={dotted(self.least)}{upper}"
 
 
 REQUIREMENTS = (
-    Requirement("pyspark", (4, 3), (4, 4)),
+    Requirement("pyspark", LEAST_SPARK, BELOW_SPARK),
     Requirement("pyarrow", (18,)),
     Requirement("numpy", (2,)),
     Requirement("lmdb", (3,), (4,)),
@@ -88,16 +90,6 @@ REQUIREMENTS = (
     Requirement("sqlglot", (30,), (31,)),
     Requirement("pandas", (2, 2), (3,)),
 )
-
-
-def version_numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers at the start of a version: (4, 3, 0) for ``4.3.0.dev1``."""
-    match = re.match(r"\d+(\.\d+)*", version)
-    return tuple(map(int, match[0].split("."))) if match else ()
-
-
-def _dotted(numbers: tuple[int, ...]) -> str:
-    return ".".join(map(str, numbers))
 
 
 SECONDS = 60.0
@@ -219,7 +211,7 @@ def _judge(role: Role, driver: Interpreter | None) -> Finding:
     if interpreter is None:
         return problem(role.subject, f"{_describe_program(role)}: {role.trouble}", _USE_ONE_PYTHON)
     description = (
-        f"Python {_dotted(interpreter.version)} at {interpreter.executable} ({role.origin})"
+        f"Python {dotted(interpreter.version)} at {interpreter.executable} ({role.origin})"
     )
     troubles = [
         *_missing_requirements(interpreter),
@@ -241,7 +233,7 @@ _USE_ONE_PYTHON = (
     'export PYSPARK_PYTHON="$(command -v python)" PYSPARK_DRIVER_PYTHON="$(command -v python)" '
     "in its activated environment"
 )
-_INSTALL = "pip install relstate in this environment, which brings what it needs"
+_INSTALL = f"{install_command()} in this environment, which brings what it needs"
 
 
 _MISSING = "No module named '{}'"
@@ -254,7 +246,7 @@ def _describe_program(role: Role) -> str:
 def _missing_requirements(interpreter: Interpreter) -> Iterator[str]:
     """Yield the requirements that an interpreter does not meet, as clauses of a sentence."""
     if interpreter.version < LEAST_PYTHON:
-        yield f"relstate needs Python {_dotted(LEAST_PYTHON)} or newer"
+        yield f"relstate needs Python {dotted(LEAST_PYTHON)} or newer"
     missing = [
         name for name, message in interpreter.troubles.items() if _MISSING.format(name) in message
     ]
@@ -272,7 +264,7 @@ def _missing_requirements(interpreter: Interpreter) -> Iterator[str]:
 def _driver_differences(interpreter: Interpreter, driver: Interpreter) -> Iterator[str]:
     """Yield the differences from the driver's interpreter that Spark does not allow."""
     if interpreter.version[:2] != driver.version[:2]:
-        yield f"the driver runs Python {_dotted(driver.version)}, and Spark wants one minor version"
+        yield f"the driver runs Python {dotted(driver.version)}, and Spark wants one minor version"
     for module in ("relstate", "pyspark"):
         version, driver_version = interpreter.versions.get(module), driver.versions.get(module)
         if version and driver_version and version != driver_version:
@@ -337,7 +329,7 @@ def _discovery_trouble(
 
 def _remedy(module: str) -> str:
     if module == DATA_SOURCE_MODULE:
-        return "install relstate again: pip install --force-reinstall relstate"
+        return f"install relstate again: {install_command(None, '--force-reinstall')}"
     distribution = module.replace("_", "-")
     return (
         "it hides every Python data source from Spark, relstate's too: repair or remove it "
@@ -354,10 +346,10 @@ def _not_listed_finding(
             _DISCOVERY,
             f"{DATA_SOURCE_MODULE} can be imported by {executable}, but Spark does not list it: "
             "it is in no folder of sys.path",
-            "install relstate again: pip install relstate, or pip install -e . in a checkout",
+            f"install relstate again: {install_command()}",
         )
     return problem(
         _DISCOVERY,
         f"{DATA_SOURCE_MODULE} is not installed for {executable}",
-        "pip install relstate in that environment",
+        f"{install_command()} in that environment",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from relstate.storage import Store, errors
+from relstate.storage import Store, errors, install_command
 
 from .terminal import show_message, store_argument
 
@@ -46,9 +46,9 @@ def redis(
         from relstate.connector.redis.server import serve
         from relstate.connector.redis.settings import Settings
     except ModuleNotFoundError as error:
-        if error.name != "hiredis":
+        if error.name not in ("hiredis", "lupa"):
             raise
-        raise errors.OptionError('hiredis is missing: pip install "relstate[redis]"') from None
+        raise errors.OptionError(f"{error.name} is missing: {install_command('redis')}") from None
     settings = Settings(
         host=host,
         port=port,

@@ -11,10 +11,9 @@ from dataclasses import asdict, dataclass
 
 import click
 
-from relstate.connector.duration import duration_text
 from relstate.connector.figures.tables import Properties, TableDescription, describe_table
 from relstate.connector.quantities import count, size
-from relstate.storage import DEFAULT_RETENTION, Store, figures
+from relstate.storage import DEFAULT_RETENTION, Store, duration_text, figures
 
 from .terminal import (
     Heading,
@@ -44,7 +43,7 @@ def create(path: str, retention: int | None, exist_ok: bool, as_json: bool) -> N
     """
     seconds = DEFAULT_RETENTION if retention is None else retention
     with Store.create(path, retention=seconds, exist_ok=exist_ok) as store:
-        created = CreatedStore(store.path, store.epoch, store.settings.retention)
+        created = CreatedStore(store.path, store.known_epoch, store.settings.retention)
     if retention is not None and created.retention != retention:
         show_message(
             f"{created.path} was there already: its epochs stay readable for "
@@ -155,10 +154,13 @@ def _show_description(description: TableDescription) -> None:
     _show_shards(description)
 
 
+_DURATIONS = ("ttl", "tombstone_retention", "transaction_retention")
+
+
 def _shown_properties(properties: Properties) -> Iterator[tuple[str, object]]:
     """Yield names and values, durations as text."""
     for name, value in asdict(properties).items():
-        is_duration = name in ("ttl", "tombstone_retention") and value is not None
+        is_duration = name in _DURATIONS and value is not None
         yield name, duration_text(value) if is_duration else value
 
 

@@ -1,8 +1,9 @@
 """What the commands share: their arguments, and how they show data, messages and progress.
 
 Promises: stdout carries data only; with ``as_json`` one document, or one object per line for rows;
-names in JSON are those of the fields of what is shown. Where stdout is not a terminal nothing
-is wrapped or cut; on a terminal long cells are folded. Control characters in values are escaped.
+names in JSON are those of the fields of what is shown. Where stdout is not a terminal no rows
+are wrapped or cut; on a terminal long cells are folded. Prose is folded everywhere. Control
+characters in values are escaped.
 Does not know: what is shown.
 """
 
@@ -31,9 +32,8 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from relstate.connector.duration import whole_seconds
 from relstate.connector.row_json import text_of
-from relstate.storage import Store, parse_instant
+from relstate.storage import Store, parse_instant, whole_seconds
 
 from .completion import complete_columns, complete_folders, complete_tables
 
@@ -155,18 +155,32 @@ def show_line(value: Any) -> None:
 
 def show_table(headings: Sequence[Heading], rows: Iterable[Iterable[Any]]) -> None:
     """Write rows, of values as JSON has them, as a table."""
+    _console().print(_table(headings, rows))
+
+
+def show_prose_table(headings: Sequence[Heading], rows: Iterable[Iterable[Any]]) -> None:
+    """Write a table whose cells are sentences: see `_prose_console`."""
+    _prose_console().print(_table(headings, rows))
+
+
+def _table(headings: Sequence[Heading], rows: Iterable[Iterable[Any]]) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for heading in headings:
         text = Text(text_of(heading.text))
         table.add_column(text, justify="right" if heading.counted else "left", overflow="fold")
     for row in rows:
         table.add_row(*(_cell(value) for value in row))
-    _console().print(table)
+    return table
 
 
 def show_text(text: str) -> None:
     """Write one line of text."""
     _console().print(Text(text), soft_wrap=True)
+
+
+def show_prose(text: str) -> None:
+    """Write a paragraph: see `_prose_console`."""
+    _prose_console().print(Text(text))
 
 
 def show_plain(text: str) -> None:
@@ -223,6 +237,14 @@ def _console() -> Console:
     # Read at each call: the caller of a command may have replaced stdout.
     terminal = sys.stdout.isatty()
     return Console(file=sys.stdout, width=None if terminal else _WIDE)
+
+
+def _prose_console() -> Console:
+    """Return a console that folds lines: at the width of the terminal, 80 columns without one.
+
+    The variable COLUMNS is another width.
+    """
+    return Console(file=sys.stdout)
 
 
 def _write(text: str) -> None:

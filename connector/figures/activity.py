@@ -87,7 +87,9 @@ def activity_of(entries: Sequence[Entry], state: StoreState) -> Activity:
         groups.setdefault((entry.time - start) // width, []).append(entry)
     count = min((last - start) // width + 1, INTERVALS)
     views = state.views.keys()
-    hidden = {table_id for view in state.views.values() for table_id in view.definition.internal}
+    hidden = {
+        table_id for view in state.views.values() for table_id in view.definition.table_ids[1:]
+    }
     hidden |= {
         index.table_id for table in state.tables.values() for index in table.definition.indexes
     }

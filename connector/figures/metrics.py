@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from relstate.storage import Store, figures
+from relstate.storage import Store, StoreState, figures
 
 from .views import ViewFigures, view_figures
 
@@ -76,7 +76,10 @@ def _metrics(store: Store) -> Iterator[Metric]:
     forecast = figures.forecast_compaction(state)
     text = "Bytes of files that compaction of all tables would read."
     yield _one("relstate_compaction_due_bytes", text, forecast.bytes_read)
-    yield from _table_metrics(figures.table_sizes(state))
+    sizes_of_tables = figures.table_sizes(state)
+    yield from _table_metrics(sizes_of_tables)
+    yield _quarantine_metric(state, sizes_of_tables)
+    yield _violations_metric(state)
     yield from _view_metrics(view_figures(store, state))
 
 
@@ -95,12 +98,45 @@ def _table_metrics(sizes: tuple[figures.TableSize, ...]) -> Iterator[Metric]:
         yield Metric(f"relstate_table_{name}", text, tuple(samples))
 
 
+def _quarantine_metric(state: StoreState, sizes: tuple[figures.TableSize, ...]) -> Metric:
+    rows = {size.table_id: size.rows for size in sizes}
+    quarantines = [
+        (name, state.quarantine_of(state.table(name).definition.table_id))
+        for name in state.table_names()
+    ]
+    samples = (
+        Sample((("table", name),), rows[quarantine.table_id])
+        for name, quarantine in quarantines
+        if quarantine is not None
+    )
+    text = "Rows of a table in quarantine, estimated from statistics."
+    return Metric("relstate_quarantine_rows", text, tuple(samples))
+
+
+def _violations_metric(state: StoreState) -> Metric:
+    samples = (
+        Sample((("table", table.definition.name), ("expectation", name)), rows)
+        for table in state.tables.values()
+        for name, rows in table.violations
+    )
+    text = "Written or dropped rows that violated an expectation, since it was added."
+    return Metric("relstate_expectation_violations", text, tuple(samples))
+
+
 def _view_metrics(views: tuple[ViewFigures, ...]) -> Iterator[Metric]:
     values: Mapping[str, tuple[str, Callable[[ViewFigures], float]]] = {
         "reflects_epoch": ("The epoch of tables that a view shows.", lambda view: view.reflects),
         "behind": (
             "Whether a view has changes to take in.",
             lambda view: int(view.is_behind),
+        ),
+        "failed": (
+            "Whether the last refresh of a view failed because of its query or a row.",
+            lambda view: int(view.failure is not None),
+        ),
+        "quarantined_rows": (
+            "Rows of its inputs that a view leaves out, because it cannot be computed for them.",
+            lambda view: view.quarantined,
         ),
         "lag_epochs": ("Epochs of its tables that a view lacks.", lambda view: view.lag.epochs),
         "lag_rows": ("Changes of its tables that a view lacks.", lambda view: view.lag.rows),

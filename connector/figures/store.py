@@ -16,6 +16,8 @@ from relstate.connector.commits import Commit, commits
 from relstate.storage import Store, StoreState, VacuumReport, errors, figures
 
 from .activity import Activity, activity
+from .damage import damage_problem
+from .row_counts import with_counts
 from .views import ViewFigures, view_figures
 
 COMMITS = 20
@@ -73,6 +75,12 @@ def store_page(store: Store, state: StoreState) -> StorePage:
             return otherwise
 
     settings = state.settings
+    sizes: tuple[figures.TableSize, ...] = attempt(
+        lambda: with_counts(store, state, figures.table_sizes(state)), ()
+    )
+    damage = damage_problem(store, state)
+    if damage is not None:
+        problems.append(damage)
     return StorePage(
         store.path,
         settings.store_id,
@@ -83,9 +91,9 @@ def store_page(store: Store, state: StoreState) -> StorePage:
         settings.vnode_count,
         settings.shards,
         settings.retention,
-        attempt(lambda: figures.table_sizes(state), ()),
+        sizes,
         attempt(lambda: figures.shard_files(state), ()),
-        attempt(lambda: view_figures(store, state), ()),
+        attempt(lambda: view_figures(store, state, sizes), ()),
         attempt(lambda: figures.disk_use(store.environment, state), None),
         attempt(lambda: figures.forecast_compaction(state), None),
         attempt(lambda: store.vacuum(dry_run=True), None),

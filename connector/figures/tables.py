@@ -20,6 +20,9 @@ from relstate.storage import (
     figures,
 )
 
+from .damage import damage_problem
+from .row_counts import with_counts
+
 COMMITS = 20
 """How many commits of a table are shown."""
 SEARCHED = 500
@@ -54,7 +57,7 @@ class ColumnDescription:
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """The properties of a table; ``ttl`` and ``tombstone_retention`` are in seconds.
+    """The properties of a table; the ``ttl`` and retentions are in seconds.
 
     ``version_column``: the names of all of them, with commas.
     """
@@ -64,6 +67,7 @@ class Properties:
     ttl: int | None
     append_only: bool
     tombstone_retention: int
+    transaction_retention: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +150,7 @@ def _properties(definition: TableDefinition) -> Properties:
         properties.ttl,
         properties.append_only,
         properties.tombstone_retention,
+        properties.transaction_retention,
     )
 
 
@@ -154,7 +159,8 @@ class TablePage:
     """All about one table but its rows.
 
     ``comment`` and ``user_properties`` as they were set. ``commits``: the last ones that touched
-    it among the latest epochs, the newest first.
+    it among the latest epochs, the newest first. ``damage``: what is wrong with its files, None if
+    nothing is.
     """
 
     description: TableDescription
@@ -164,6 +170,7 @@ class TablePage:
     indexes: tuple[IndexDescription, ...]
     readers: tuple[str, ...]
     commits: tuple[Commit, ...]
+    damage: str | None
 
 
 def table_page(store: Store, state: StoreState, name: str) -> TablePage:
@@ -176,12 +183,13 @@ def table_page(store: Store, state: StoreState, name: str) -> TablePage:
     own = (commit for commit in latest if definition.name in commit.tables)
     return TablePage(
         describe_table(state, name),
-        figures.table_size(state, name),
+        with_counts(store, state, [figures.table_size(state, name)])[0],
         definition.comment,
         definition.user_properties,
         store.indexes(definition.name),
         tuple(sorted(map(state.title_of, state.views_reading(definition.table_id)))),
         tuple(islice(own, COMMITS)),
+        damage_problem(store, state, [definition.table_id]),
     )
 
 

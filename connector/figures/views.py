@@ -6,7 +6,7 @@ Does not know: how views are refreshed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -32,7 +32,9 @@ from relstate.storage import (
 )
 from relstate.vnode import VnodeMapping
 
+from .damage import damage_problem
 from .lag import NO_LAG, Lag, lags
+from .row_counts import with_counts
 
 REFRESHES = 20
 """How many refreshes of a view are shown."""
@@ -46,9 +48,11 @@ class ViewFigures:
     there before it are applied. ``is_behind``: whether it, or a view that it reads, has those or
     later changes to apply. ``backfill``: the share that is read of the rows that were there before
     it, or before the view that is to replace it; None if neither is being populated.
-    ``parallelism``: its units. ``inputs``: what it reads. ``rows`` is an estimate, as in
-    `figures.TableSize`; ``state_tables``, ``state_rows`` and ``state_bytes`` are of its state.
-    ``last_refresh``: None if the last one left no figures.
+    ``parallelism``: its units. ``inputs``: what it reads. ``rows``: an estimate
+    if ``rows_estimated``, as in `figures.TableSize`; ``state_tables``, ``state_rows`` and
+    ``state_bytes`` are of its state. ``last_refresh``: None if the last one left no figures.
+    ``failure``: of the last refresh, if it failed because of the query or a row; else None.
+    ``quarantined``: how many rows of inputs are in its quarantine.
     """
 
     name: str
@@ -66,26 +70,39 @@ class ViewFigures:
     state_bytes: int
     query: str
     last_refresh: RefreshFigures | None
+    failure: ViewFailure | None
+    rows_estimated: bool = True
+    quarantined: int = 0
 
     @property
     def status(self) -> str:
         """Whether it is up to date, in a word or two."""
+        if self.failure is not None:
+            return "failed"
         if not self.is_populated:
             return "being populated"
         return "behind" if self.is_behind else "up to date"
 
 
-def view_figures(store: Store, state: StoreState) -> tuple[ViewFigures, ...]:
-    """Return the figures of all views, sorted by their names; reads the log as `lags` does."""
+def view_figures(
+    store: Store, state: StoreState, table_sizes: Sequence[figures.TableSize] | None = None
+) -> tuple[ViewFigures, ...]:
+    """Return the figures of all views, sorted by their names; reads the log as `lags` does.
+
+    ``table_sizes``: those of all tables, by default as the log has them.
+    """
     by_id = lags(store, state)
-    sizes = {size.table_id: size for size in figures.table_sizes(state)}
+    known = figures.table_sizes(state) if table_sizes is None else table_sizes
+    sizes = {size.table_id: size for size in known}
     time = store.environment.now()
     return tuple(
-        _figures_of(state, state.view(name), by_id, sizes, time) for name in state.view_names()
+        _figures_of(store, state, state.view(name), by_id, sizes, time)
+        for name in state.view_names()
     )
 
 
 def _figures_of(
+    store: Store,
     state: StoreState,
     view: CatalogView,
     by_id: Mapping[int, Lag],
@@ -116,6 +133,9 @@ def _figures_of(
         sum(size.stored_bytes for size in state_sizes),
         definition.query,
         None if record is None else record.figures,
+        _failure_of(store, view),
+        own.rows_estimated,
+        progress.quarantined,
     )
 
 
@@ -158,8 +178,8 @@ class ViewPage:
 
     ``plan``: a line for each operator; ``fragments``: its executors with their tables, whose sizes
     are in ``sizes`` by id. ``problem``: why there is no plan, else None. ``refreshes``: the last
-    ones, the newest first. ``settings``: those of the session that created it. ``failure``: of the
-    last refresh that failed, None if the view has been refreshed since.
+    ones, the newest first. ``settings``: those of the session that created it. ``damage``: what is
+    wrong with its files, None if nothing is.
     """
 
     summary: ViewFigures
@@ -171,7 +191,7 @@ class ViewPage:
     mapping: VnodeMapping
     refreshes: tuple[Refresh, ...]
     settings: Mapping[str, str]
-    failure: ViewFailure | None
+    damage: str | None
 
 
 def view_page(store: Store, state: StoreState, name: str) -> ViewPage:
@@ -185,10 +205,14 @@ def view_page(store: Store, state: StoreState, name: str) -> ViewPage:
 def view_pages(store: Store, state: StoreState, names: Iterable[str]) -> Iterator[ViewPage]:
     """Yield the pages of some views; what they share is computed once. ViewNotFoundError."""
     by_id = lags(store, state)
+    views = [*map(state.view, names)]
+    ids = {view.view_id for view in views}
     sizes = {size.table_id: size for size in figures.table_sizes(state)}
+    shown = with_counts(store, state, [sizes[view_id] for view_id in ids])
+    sizes |= {size.table_id: size for size in shown}
     time = store.environment.now()
-    for view in map(state.view, names):
-        yield _page(store, state, view, _figures_of(state, view, by_id, sizes, time), sizes)
+    for view in views:
+        yield _page(store, state, view, _figures_of(store, state, view, by_id, sizes, time), sizes)
 
 
 def _page(
@@ -218,7 +242,7 @@ def _page(
         view.definition.mapping,
         tuple(islice(refreshes(store, view), REFRESHES)),
         dict(sorted(view.definition.settings.items())),
-        _failure_of(store, view),
+        damage_problem(store, state, view.definition.table_ids),
     )
 
 

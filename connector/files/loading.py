@@ -5,7 +5,7 @@ Does not know: how files are read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -54,13 +54,14 @@ def load_files(
     """
     try:
         schema = store.table(table).schema
+        versions = store.state.table(table).definition.version_names
     except errors.TableNotFoundError as error:
         raise errors.TableNotFoundError(
             f"{error}. To create it from the files, add --create"
         ) from None
     fields = [column.field for column in schema.visible_columns]
     key = [column.name for column in schema.key_columns if not column.hidden]
-    counted = _Counted(_batches(files, fields, key, progress))
+    counted = _Counted(_batches(files, fields, key, progress, versions))
     epoch = store.write(table, counted, overwrite=overwrite)
     return Loaded(epoch, counted.rows, len(files))
 
@@ -113,7 +114,8 @@ def _create(store: Store, table: NewTable, batches: Iterator[pa.RecordBatch]) ->
         created_tables=(table,),
         first_table_id=target.definition.table_id,
     )
-    return store.jobs.commit(proposal).epoch
+    with store.jobs.discarding(segments):
+        return store.jobs.commit(proposal).epoch
 
 
 class _Counted(Iterator[pa.RecordBatch]):
@@ -134,6 +136,7 @@ def _batches(
     fields: Sequence[types.Field],
     key: Sequence[str],
     progress: Progress,
+    versions: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
     total = sum(_size_of(file) for file in files)
     bytes_read = 0
@@ -141,7 +144,9 @@ def _batches(
         # The header of CSV is a row of the file.
         first = 2 if row_file.file_format is FileFormat.CSV else 1
         with open_input(row_file.path) as file:
-            for batch in read_rows(file, row_file.file_format, fields, row_file.delimiter):
+            for batch in read_rows(
+                file, row_file.file_format, fields, row_file.delimiter, versions
+            ):
                 _check_keys(batch, key, row_file.path, first)
                 first += batch.num_rows
                 yield batch

@@ -13,9 +13,10 @@ import csv
 import json
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from decimal import Decimal
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
@@ -41,11 +42,13 @@ def read_rows(
     file_format: FileFormat,
     fields: Sequence[types.Field],
     delimiter: str = ",",
+    versions: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file, in its order.
 
     ``fields``: of the table that they are for; only CSV and JSON are fitted to them, the values of
-    other formats have types of their own. ``delimiter``: between the cells of CSV.
+    other formats have types of their own. ``delimiter``: between the cells of CSV. ``versions``:
+    the names of columns which JSON objects of one batch all have, or all lack.
     SchemaMismatchError for a column that is not one of them, ValueRangeError for values that do not
     fit, DataError for a file that is not of the format.
     """
@@ -54,7 +57,7 @@ def read_rows(
             case FileFormat.CSV:
                 yield from _read_csv(file, fields, delimiter)
             case FileFormat.JSON:
-                yield from _read_json(file, fields)
+                yield from _read_json(file, fields, versions)
             case FileFormat.PARQUET:
                 yield from parquet_file(file.raw).iter_batches(_PARQUET_ROWS)
             case FileFormat.ARROW:
@@ -220,16 +223,41 @@ def _fields_of(
 # JSON
 
 
-def _read_json(file: InputFile, fields: Sequence[types.Field]) -> Iterator[pa.RecordBatch]:
+def _read_json(
+    file: InputFile, fields: Sequence[types.Field], versions: Collection[str]
+) -> Iterator[pa.RecordBatch]:
     has_decimals = any("DECIMAL" in str(field.type) for field in fields)
-    for first, objects in _json_blocks(file, Decimal if has_decimals else _number):
-        values = _columns_of(objects)
-        if not values:
-            yield _batch_of_nothing(len(objects))
-            continue
-        columns = _fields_of(file, list(values), fields)
-        converted = [parse_json(*pair) for pair in zip(values.values(), columns, strict=True)]
-        yield _batch_of(columns, converted, f"{file.path}, line", first)
+    for line, objects in _json_blocks(file, Decimal if has_decimals else _number):
+        first = line
+        for run in _runs(objects, versions):
+            yield _json_batch(file, fields, run, first)
+            first += len(run)
+
+
+def _runs(
+    objects: list[dict[str, Any]], versions: Collection[str]
+) -> Iterator[list[dict[str, Any]]]:
+    """Yield the objects in runs that all have the same of some columns."""
+    if not versions:
+        yield objects
+        return
+    names = {name.lower() for name in versions}
+    for _, run in groupby(objects, key=lambda item: names.intersection(map(str.lower, item))):
+        yield list(run)
+
+
+def _json_batch(
+    file: InputFile,
+    fields: Sequence[types.Field],
+    objects: Sequence[dict[str, Any]],
+    first: int,
+) -> pa.RecordBatch:
+    values = _columns_of(objects)
+    if not values:
+        return _batch_of_nothing(len(objects))
+    columns = _fields_of(file, list(values), fields)
+    converted = [parse_json(*pair) for pair in zip(values.values(), columns, strict=True)]
+    return _batch_of(columns, converted, f"{file.path}, line", first)
 
 
 def _number(text: str) -> float | Decimal:

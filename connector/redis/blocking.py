@@ -55,10 +55,9 @@ def _take_or_wait(
     if reply is not None:
         return reply
 
-    def attempt() -> Reply:
+    def attempt(key: bytes) -> Reply:
         try:
-            ready = [key for key in keys if isinstance(db.get(key), kind)]
-            return _first_of(db, ready, kind, take)
+            return take(db, key) if isinstance(db.get(key), kind) else None
         except CommandError as error:
             return error
         except errors.RelstateError as error:
@@ -171,14 +170,14 @@ def _mpop(db: Database, args: Arguments) -> Reply:
 
 
 COMMANDS: dict[str, Command] = {
-    "blmove": command(_blmove, 6, "write denyoom blocking", 1, 2),
+    "blmove": command(_blmove, 6, "write denyoom noscript blocking", 1, 2),
     "blmpop": command(_mpop, -5, "write blocking movablekeys", 0, 0, 0, count_at=2),
-    "blpop": command(_bpop, -3, "write blocking", 1, -2),
-    "brpop": command(_bpop, -3, "write blocking", 1, -2),
-    "brpoplpush": command(_brpoplpush, 4, "write denyoom blocking", 1, 2),
+    "blpop": command(_bpop, -3, "write noscript blocking", 1, -2),
+    "brpop": command(_bpop, -3, "write noscript blocking", 1, -2),
+    "brpoplpush": command(_brpoplpush, 4, "write denyoom noscript blocking", 1, 2),
     "bzmpop": command(_mpop, -5, "write blocking movablekeys", 0, 0, 0, count_at=2),
-    "bzpopmax": command(_bzpop, -3, "write fast blocking", 1, -2),
-    "bzpopmin": command(_bzpop, -3, "write fast blocking", 1, -2),
+    "bzpopmax": command(_bzpop, -3, "write fast noscript blocking", 1, -2),
+    "bzpopmin": command(_bzpop, -3, "write fast noscript blocking", 1, -2),
     "lmpop": command(_mpop, -4, "write movablekeys", 0, 0, 0, count_at=1),
     "zmpop": command(_mpop, -4, "write movablekeys", 0, 0, 0, count_at=1),
 }

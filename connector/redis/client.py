@@ -9,15 +9,21 @@ Does not know: what commands do.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from ipaddress import ip_address
 from typing import Protocol
 
-from .command import Wait
+from relstate.storage import errors
+
+from .command import Wait, store_error
+from .listing import TableRead
 from .protocol import ProtocolError, RequestReader
-from .replies import CommandError, Reply, encode_reply
+from .replies import CommandError, Reply, Several, encode_reply
 from .service import Service
 from .session import Session
+
+_logger = logging.getLogger(__name__)
 
 _HIGH_WATER = 1 << 20
 # So many requests are read from a client that waits.
@@ -28,6 +34,10 @@ _DENIED = (
     "DENIED Redis is running in protected mode because protected mode is enabled and no password "
     "is set for the default user. In this mode connections are only accepted from the loopback "
     "interface. Start relstate redis with --requirepass to accept others."
+)
+
+_READ_FORGOTTEN = (
+    "TRYAGAIN a commit failed while keys were read that it was to write: send the command again"
 )
 
 
@@ -68,6 +78,7 @@ class Client(asyncio.Protocol):
         self._is_waiting = False
         self._timeout: asyncio.TimerHandle | None = None
         self._session: Session | None = None
+        self._reading: asyncio.Task[None] | None = None
 
     # What asyncio calls
 
@@ -86,6 +97,7 @@ class Client(asyncio.Protocol):
         else:
             address = f"{host}:{port}"
             self._session = Session(self._service, address, self._deliver, transport.abort)
+            self._session.unblock = self._unblock
 
     def _refuse(self, message: str) -> None:
         self._transport.write(encode_reply(CommandError(message), 2))
@@ -164,6 +176,11 @@ class Client(asyncio.Protocol):
             if isinstance(reply, Wait):
                 self._wait(reply)
                 break
+            if isinstance(reply, TableRead):
+                self._is_waiting = True
+                loop = asyncio.get_running_loop()
+                self._reading = loop.create_task(self._read_tables(reply, keyspace.uncommitted))
+                break
             self._send_result(reply, waits=waits)
             if keyspace.ready:
                 self._service.waiting.serve()
@@ -184,21 +201,57 @@ class Client(asyncio.Protocol):
 
     def _wait(self, wait: Wait) -> None:
         """Run no request until there is what the client waits for, or for some time."""
-        self._is_waiting = True
+        self._set_waiting(True)
         self._service.waiting.add(self, wait)
         if wait.seconds:
             loop = asyncio.get_running_loop()
             self._timeout = loop.call_later(wait.seconds, self._wait_no_longer)
 
+    async def _read_tables(self, read: TableRead, batch: int) -> None:
+        """Send a reply once tables were read in another thread; run no request before.
+
+        ``batch``: the last one of which it shows changes.
+        """
+        keyspace = self._service.keyspace
+        forgotten = keyspace.forgotten
+        reply: Reply
+        try:
+            result = await asyncio.get_running_loop().run_in_executor(None, read.read)
+            keyspace.uncommitted = batch if keyspace.is_pending(batch) else 0
+            reply = read.reply(result)
+        except errors.RelstateError as error:
+            reply = store_error(error)
+        except CommandError as error:
+            reply = error
+        except Exception:
+            _logger.exception("tables could not be read")
+            self._transport.abort()
+            return
+        if batch and keyspace.forgotten != forgotten:
+            reply = CommandError(_READ_FORGOTTEN)
+        if self._session is not None:
+            self.resume(reply)
+
+    def _set_waiting(self, is_waiting: bool) -> None:
+        self._is_waiting = is_waiting
+        if self._session is not None:
+            self._session.is_blocked = is_waiting
+
     def _wait_no_longer(self) -> None:
+        self._unblock(None)
+
+    def _unblock(self, reply: Reply) -> bool:
+        """Let the client wait no longer, with a reply; None for that of a wait in vain."""
         wait = self._service.waiting.remove(self)
-        if wait is not None:
-            self._service.keyspace.uncommitted = 0
-            self.resume(wait.empty)
+        if wait is None:
+            return False
+        self._service.keyspace.uncommitted = 0
+        self.resume(wait.empty if reply is None else reply)
+        return True
 
     def resume(self, reply: Reply) -> None:
         """Send the reply that the client waited for, and run what it sent meanwhile."""
-        self._is_waiting = False
+        self._set_waiting(False)
         if not self._is_full:
             self._transport.resume_reading()
         if self._timeout is not None:
@@ -212,7 +265,8 @@ class Client(asyncio.Protocol):
         keyspace = self._service.keyspace
         if not waits:
             keyspace.answered = max(keyspace.answered, keyspace.uncommitted)
-        if self._session.takes_reply():
+        is_confirmation = isinstance(reply, Several)
+        if self._session.takes_reply() or is_confirmation:
             self._send(reply, keyspace.uncommitted if waits else 0)
 
     def _send(self, reply: Reply, batch: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .command import SYNTAX, Arguments, arity_error, fits_arity
+from .command import SYNTAX, Arguments, arity_error, fits_arity, parse_integer
 from .connection import set_name
 from .replies import OK, CommandError, Reply
 from .service import Connected
@@ -18,6 +18,10 @@ def client(session: Session, args: Arguments) -> Reply:
     """Run CLIENT. CommandError."""
     name = args[1].upper()
     subcommand = _SUBCOMMANDS.get(name)
+    if name in _REFUSED:
+        raise CommandError(
+            f"ERR CLIENT {name.decode()} is not supported by relstate: {_REFUSED[name]}"
+        )
     if subcommand is None:
         shown = args[1].decode(errors="replace")
         raise CommandError(f"ERR unknown subcommand '{shown}'. Try CLIENT HELP.")
@@ -40,8 +44,45 @@ def _set_info(session: Session, args: Arguments) -> Reply:
     return OK
 
 
-def _list(session: Session, _: Arguments) -> Reply:
-    return b"".join(connected.describe() for connected in session.service.sessions.values())
+def _list(session: Session, args: Arguments) -> Reply:
+    """Return a line about each client, or of one type, or with some ids. CommandError."""
+    sessions = list(session.service.sessions.values())
+    if len(args) > 2:
+        option = args[2].upper()
+        if option == b"TYPE" and len(args) == 4:
+            sessions = list(filter(_filter(b"TYPE", args[3]), sessions))
+        elif option == b"ID" and len(args) > 3:
+            numbers = {parse_integer(arg, "ERR Invalid client ID") for arg in args[3:]}
+            if min(numbers) < 1:
+                raise CommandError("ERR Invalid client ID")
+            sessions = [connected for connected in sessions if connected.id in numbers]
+        else:
+            raise CommandError(SYNTAX)
+    return b"".join(connected.describe() for connected in sessions)
+
+
+_UNBLOCKED = "UNBLOCKED client unblocked via CLIENT UNBLOCK"
+
+
+def _unblock(session: Session, args: Arguments) -> Reply:
+    """Let a client wait no longer, as if the time was over, or with an error."""
+    how = args[3].upper() if len(args) == 4 else b"TIMEOUT"
+    if how not in (b"TIMEOUT", b"ERROR") or len(args) > 4:
+        raise CommandError("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
+    connected = session.service.sessions.get(parse_integer(args[2]))
+    reply = CommandError(_UNBLOCKED) if how == b"ERROR" else None
+    return int(connected is not None and connected.unblock(reply))
+
+
+_REFUSED = {
+    b"CACHING": "relstate does not track what clients have read",
+    b"GETREDIR": "relstate does not track what clients have read",
+    b"PAUSE": "a commit or another writer may need the server at any time",
+    b"TRACKING": "relstate does not track what clients have read",
+    b"TRACKINGINFO": "relstate does not track what clients have read",
+    b"UNPAUSE": "a commit or another writer may need the server at any time",
+}
+"""By subcommand why it is not supported."""
 
 
 def _switch(_: Session, args: Arguments) -> Reply:
@@ -136,4 +177,5 @@ _SUBCOMMANDS: dict[bytes, tuple[Callable[[Session, Arguments], Reply], int]] = {
     b"REPLY": (_reply, 3),
     b"SETINFO": (_set_info, 4),
     b"SETNAME": (_set_name, 3),
+    b"UNBLOCK": (_unblock, -3),
 }

@@ -78,7 +78,9 @@ def _combine(db: Database, args: Arguments) -> Reply:
 def _combine_and_store(db: Database, args: Arguments) -> Reply:
     name = args[0].upper().removesuffix(b"STORE")
     scores, _ = _combined(db, name, args, 2, stores=True)
-    return store_scores(db, args[1], scores)
+    count = int(args[2])
+    db.note_misses(args[3 : 3 + count])
+    return store_scores(db, args[1], scores, args[0].lower())
 
 
 def _combined(

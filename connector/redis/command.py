@@ -6,10 +6,11 @@ Also how arguments are read. Errors are `CommandError` with Redis's messages.
 from __future__ import annotations
 
 import logging
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from decimal import Decimal
 
 import numpy as np
 
@@ -26,8 +27,9 @@ Run = Callable[[Database, Arguments], Reply]
 SYNTAX = "ERR syntax error"
 NOT_INTEGER = "ERR value is not an integer or out of range"
 NOT_FLOAT = "ERR value is not a valid float"
+_MOST_DIGITS = 4932
+"""A long double is less than ten to this power."""
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
-MOST_STRING_BYTES = 512 << 20
 LAST_MOMENT = 253_402_300_799_999
 """The last millisecond of the year 9999: later expiries are refused."""
 
@@ -60,13 +62,13 @@ class Wait:
 
     ``database_keys``: numbers of databases, with keys. ``seconds``: how long it waits at most, 0
     for no end.
-    ``attempt`` returns the reply once there is something, None before; ``empty``: the reply if
-    there never was.
+    ``attempt`` returns the reply once there is something at one of the keys, None before;
+    ``empty``: the reply if there never was.
     """
 
     database_keys: tuple[tuple[int, bytes], ...]
     seconds: float
-    attempt: Callable[[], Reply]
+    attempt: Callable[[bytes], Reply]
     empty: Reply
 
 
@@ -82,6 +84,16 @@ def command(
 ) -> Command:
     """Return a command; ``flags``: with blanks between them."""
     return Command(run, arity, frozenset(flags.split()), (first, last, step), count_at)
+
+
+def keys_of(command: Command, args: Arguments) -> list[bytes]:
+    """Return the keys among the arguments of a command, which are right."""
+    first, last, step = command.keys
+    keys = args[first : len(args) + last + 1 if last < 0 else last + 1 : step] if first else []
+    if command.count_at:
+        start = command.count_at + 1
+        keys += args[start : start + int(args[command.count_at])]
+    return keys
 
 
 def arity_error(name: bytes) -> CommandError:
@@ -129,21 +141,43 @@ def parse_count(data: bytes) -> int:
     return number
 
 
-def parse_float(data: bytes, message: str = NOT_FLOAT) -> float:
-    """Return a number that is not NaN."""
+def parse_float(data: bytes, message: str = NOT_FLOAT, *, may_overflow: bool = False) -> float:
+    """Return a number that is not NaN, decimal or hexadecimal.
+
+    ``may_overflow``: one beyond the largest or below the least is infinite or zero, and no error.
+    """
+    if data[:1].isspace() or data[-1:].isspace() or b"_" in data:
+        raise CommandError(message)
     try:
-        number = float(data)
+        is_hexadecimal = b"x" in data or b"X" in data
+        number = float.fromhex(data.decode("ascii")) if is_hexadecimal else float(data)
+    except OverflowError:
+        number = -math.inf if data[:1] == b"-" else math.inf
     except ValueError:
         raise CommandError(message) from None
-    if number != number or data[:1].isspace() or data[-1:].isspace() or b"_" in data:
+    is_beyond = number == 0 or math.isinf(number)
+    if math.isnan(number) or (is_beyond and not may_overflow and _is_rounded(data, number)):
         raise CommandError(message)
     return number
 
 
+def _is_rounded(data: bytes, number: float) -> bool:
+    """Return whether a number that is zero or infinite was written as another one."""
+    if number:
+        return b"n" not in data.lower()
+    digits = re.split(rb"[eEpP]", data)[0] if b"x" not in data.lower() else data[2:].split(b"p")[0]
+    return re.search(rb"[1-9a-fA-F]", digits) is not None
+
+
 def parse_long_double(data: bytes, message: str = NOT_FLOAT) -> np.longdouble:
     """Return a number with the precision that Redis adds with."""
-    parse_float(data, message)
-    return np.longdouble(data.decode())
+    number = parse_float(data, message, may_overflow=True)
+    if b"x" in data.lower():
+        return np.longdouble(number)
+    text = data.decode()
+    if math.isinf(number) and "n" not in text.lower() and Decimal(text).adjusted() >= _MOST_DIGITS:
+        raise CommandError(message)
+    return np.longdouble(text)
 
 
 def format_long_double(number: np.longdouble) -> bytes:
@@ -175,7 +209,7 @@ def expiry_of(db: Database, name: bytes, amount: bytes, unit: int, *, is_moment:
     """
     number = parse_integer(amount) * unit
     moment = number if is_moment else number + db.now()
-    if not -LAST_MOMENT <= number <= LAST_MOMENT or moment > LAST_MOMENT:
+    if not LEAST <= number <= MOST or moment > LAST_MOMENT:
         raise expiry_error(name)
     return moment
 
@@ -186,70 +220,10 @@ def expiry_error(name: bytes) -> CommandError:
 
 
 def range_of(start: int, stop: int, length: int) -> range:
-    """Return the indices from one to another, both included; negative ones count from the end."""
-    first = max(start + length if start < 0 else start, 0)
-    last = min(stop + length if stop < 0 else stop, length - 1)
-    return range(first, last + 1)
+    """Return the indices from one to another, both included; negative ones count from the end.
 
-
-@lru_cache(maxsize=256)
-def glob(pattern: bytes) -> Callable[[bytes], object]:
-    r"""Return what says whether bytes match a pattern with ``*``, ``?``, ``[a-z]`` and ``\``."""
-    return re.compile(_regex_of(pattern), re.DOTALL).fullmatch
-
-
-def _regex_of(pattern: bytes) -> bytes:
-    """Return a regular expression that takes no more than the product of both lengths.
-
-    What is between two stars is matched where it first occurs, and not again elsewhere.
+    Both ends of the range are from 0 to ``length``, so that they slice, also if it is empty.
     """
-    first, *rest = [b"".join(pieces) for pieces in _between_stars(pattern)]
-    if not rest:
-        return first
-    *middle, last = rest
-    return first + b"".join(b"(?>.*?%b)" % piece for piece in middle if piece) + b".*" + last
-
-
-def _between_stars(pattern: bytes) -> list[list[bytes]]:
-    """Return the regular expressions of the characters before, between and after the stars."""
-    pieces: list[bytes] = []
-    all_pieces = [pieces]
-    index = 0
-    while index < len(pattern):
-        character = pattern[index : index + 1]
-        index += 1
-        if character == b"*":
-            pieces = []
-            all_pieces.append(pieces)
-        elif character == b"?":
-            pieces.append(b".")
-        elif character == b"[":
-            piece, index = _class_at(pattern, index)
-            pieces.append(piece)
-        else:
-            if character == b"\\" and index < len(pattern):
-                character = pattern[index : index + 1]
-                index += 1
-            pieces.append(re.escape(character))
-    return all_pieces
-
-
-def _class_at(pattern: bytes, index: int) -> tuple[bytes, int]:
-    """Return the regular expression of a class of characters, and the index after it."""
-    negation = b"^" if pattern[index : index + 1] == b"^" else b""
-    index += len(negation)
-    members: list[bytes] = []
-    while index < len(pattern) and pattern[index : index + 1] != b"]":
-        if pattern[index : index + 1] == b"\\" and index + 1 < len(pattern):
-            members.append(re.escape(pattern[index + 1 : index + 2]))
-            index += 2
-        elif pattern[index + 1 : index + 2] == b"-" and index + 2 < len(pattern):
-            low, high = sorted((pattern[index : index + 1], pattern[index + 2 : index + 3]))
-            members.append(b"%b-%b" % (re.escape(low), re.escape(high)))
-            index += 3
-        else:
-            members.append(re.escape(pattern[index : index + 1]))
-            index += 1
-    if not members:
-        return (b"." if negation else b"(?!)"), index + 1
-    return b"[%b%b]" % (negation, b"".join(members)), index + 1
+    first = min(max(start + length if start < 0 else start, 0), length)
+    last = min(stop + length if stop < 0 else stop, length - 1)
+    return range(first, max(first, last + 1))

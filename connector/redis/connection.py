@@ -114,8 +114,17 @@ def _reset(session: Session, _: Arguments) -> Reply:
 
 
 def _time(session: Session, _: Arguments) -> Reply:
-    seconds, micros = divmod(session.service.keyspace.environment.now(), 1_000_000)
+    seconds, micros = divmod(session.service.keyspace.microseconds(), 1_000_000)
     return [b"%d" % seconds, b"%d" % micros]
+
+
+def _wait(_: Session, args: Arguments) -> Reply:
+    """Return the number of replicas that have the changes: there are none."""
+    parse_integer(args[1])
+    message = "ERR timeout is not an integer or out of range"
+    if parse_integer(args[2], message) < 0:
+        raise CommandError("ERR timeout is negative")
+    return 0
 
 
 _FAST = frozenset({"fast"})
@@ -124,8 +133,9 @@ COMMANDS: dict[str, SessionCommand] = {
     "echo": SessionCommand(_echo, 2, _FAST),
     "hello": SessionCommand(_hello, -1, frozenset({"noscript", "no_auth", "fast"})),
     "ping": SessionCommand(_ping, -1, _FAST),
-    "quit": SessionCommand(_quit, -1, frozenset({"no_auth", "fast"})),
+    "quit": SessionCommand(_quit, -1, frozenset({"noscript", "no_auth", "fast"})),
     "reset": SessionCommand(_reset, 1, frozenset({"noscript", "no_auth", "fast"})),
     "select": SessionCommand(_select, 2, _FAST),
     "time": SessionCommand(_time, 1, _FAST),
+    "wait": SessionCommand(_wait, 3, frozenset({"noscript"})),
 }

@@ -42,7 +42,7 @@ def _deletedb(db: Database, args: Arguments) -> Reply:
 
 
 COMMANDS: dict[str, Command] = {
-    "createdb": command(_createdb, 2, "write", 0, 0, 0),
-    "deletedb": command(_deletedb, 2, "write", 0, 0, 0),
+    "createdb": command(_createdb, 2, "write noscript", 0, 0, 0),
+    "deletedb": command(_deletedb, 2, "write noscript", 0, 0, 0),
     "listdb": command(_listdb, 1, "readonly", 0, 0, 0),
 }

@@ -27,13 +27,15 @@ def _fields(db: Database, key: bytes) -> dict[bytes, bytes]:
     return {} if value is None else value.items
 
 
-def _set_fields(db: Database, key: bytes, pairs: list[tuple[bytes, bytes]]) -> int:
+def _set_fields(
+    db: Database, key: bytes, pairs: list[tuple[bytes, bytes]], event: bytes = b"hset"
+) -> int:
     """Set fields of a hash and return how many are new."""
     for field, _ in pairs:
         check_name(field)
     value = db.find(key, HashValue) or HashValue()
     new = sum(value.put(field, data) for field, data in pairs)
-    db.save(key, value)
+    db.save(key, value, event)
     return new
 
 
@@ -84,14 +86,14 @@ def _hstrlen(db: Database, args: Arguments) -> Reply:
 
 
 def _hdel(db: Database, args: Arguments) -> Reply:
-    return db.remove_items(args[1], db.find(args[1], HashValue), args[2:])
+    return db.remove_items(args[1], db.find(args[1], HashValue), args[2:], b"hdel")
 
 
 def _hincrby(db: Database, args: Arguments) -> Reply:
     increment = parse_integer(args[3])
     data = _fields(db, args[1]).get(args[2], b"0")
     total = added(parse_integer(data, "ERR hash value is not an integer"), increment)
-    _set_fields(db, args[1], [(args[2], b"%d" % total)])
+    _set_fields(db, args[1], [(args[2], b"%d" % total)], b"hincrby")
     return total
 
 
@@ -101,7 +103,7 @@ def _hincrbyfloat(db: Database, args: Arguments) -> Reply:
         raise CommandError("ERR value is NaN or Infinity")
     data = _fields(db, args[1]).get(args[2], b"0")
     total = added_float(parse_long_double(data, "ERR hash value is not a float"), increment)
-    _set_fields(db, args[1], [(args[2], total)])
+    _set_fields(db, args[1], [(args[2], total)], b"hincrbyfloat")
     return total
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from .client_command import client
-from .command import Arguments, Command, arity_error, fits_arity, glob, parse_integer
+from .command import SYNTAX, Arguments, Command, arity_error, fits_arity, parse_integer
 from .commands import COMMANDS as DATA_COMMANDS
 from .connection import REDIS_VERSION
+from .notifications import parse_flags, show_flags
+from .patterns import glob
 from .replies import OK, CommandError, Reply, Simple
+from .service import Service
 from .session import SESSION_COMMANDS, Session, SessionCommand
-from .settings import Settings
+from .tables import DATABASES
 
 
 def _subcommand_error(args: Arguments) -> CommandError:
@@ -30,7 +33,7 @@ def _command(_: Session, args: Arguments) -> Reply:
         case b"COUNT":
             return len(commands)
         case b"LIST":
-            return [name.encode() for name in commands]
+            return _listed(args[2:], list(commands))
         case b"INFO":
             names = [arg.decode("latin-1").lower() for arg in args[2:]] or list(commands)
             return [_command_details(name) for name in names]
@@ -40,6 +43,23 @@ def _command(_: Session, args: Arguments) -> Reply:
             _check_count(args, -4)
             return _keys_in(args[2:])
     raise _subcommand_error(args)
+
+
+def _listed(args: Arguments, names: list[str]) -> Reply:
+    """Return the names of commands that a filter of COMMAND LIST is true of. CommandError."""
+    encoded = [name.encode() for name in names]
+    if not args:
+        return encoded
+    if len(args) != 3 or args[0].upper() != b"FILTERBY":
+        raise CommandError(SYNTAX)
+    match args[1].upper():
+        case b"PATTERN":
+            return glob(args[2].lower()).filter(encoded)
+        case b"MODULE":
+            return []
+        case b"ACLCAT":
+            raise CommandError("ERR ACLCAT is not supported by relstate, which has no ACLs")
+    raise CommandError(SYNTAX)
 
 
 def _command_details(name: str) -> Reply:
@@ -61,36 +81,35 @@ def _keys_in(args: Arguments) -> Reply:
         raise CommandError("ERR Invalid number of arguments specified for command")
     first, last, step = command.keys
     keys = args[first : len(args) + last + 1 if last < 0 else last + 1 : step] if first else []
-    if isinstance(command, Command) and command.count_at:
-        keys += _counted_keys(args[command.count_at :])
-    if not keys:
+    if command.count_at:
+        keys += _counted_keys(args[command.count_at :], int(isinstance(command, Command)))
+    if not keys and not command.count_at:
         raise CommandError("ERR The command has no key arguments")
     return keys
 
 
-def _counted_keys(args: Arguments) -> list[bytes]:
-    """Return the keys after their number. CommandError."""
+def _counted_keys(args: Arguments, least: int) -> list[bytes]:
+    """Return the keys after their number, which has a least value. CommandError."""
     message = "ERR Invalid arguments specified for command"
     count = parse_integer(args[0], message)
-    if not 1 <= count < len(args):
+    if not least <= count < len(args):
         raise CommandError(message)
     return args[1 : count + 1]
 
 
 def _config(session: Session, args: Arguments) -> Reply:
-    settings = session.service.settings
     match args[1].upper():
         case b"GET":
             _check_count(args, -3)
             return {
                 name: value
-                for name, value in _parameters(settings).items()
-                if any(glob(pattern.lower())(name) for pattern in args[2:])
+                for name, value in _parameters(session.service).items()
+                if any(glob(pattern.lower()).matches(name) for pattern in args[2:])
             }
         case b"SET":
             _check_count(args, -4)
             for name, value in zip(args[2::2], args[3::2], strict=False):
-                _set_parameter(settings, name.lower(), value)
+                _set_parameter(session.service, name.lower(), value)
             return OK
         case b"RESETSTAT":
             session.service.commands_run = session.service.connections = 0
@@ -98,8 +117,9 @@ def _config(session: Session, args: Arguments) -> Reply:
     raise _subcommand_error(args)
 
 
-def _parameters(settings: Settings) -> dict[bytes, bytes]:
+def _parameters(service: Service) -> dict[bytes, bytes]:
     """Return the parameters that CONFIG GET shows."""
+    settings = service.settings
     return {
         b"appendfsync": settings.appendfsync.encode(),
         b"appendonly": b"yes",
@@ -108,6 +128,7 @@ def _parameters(settings: Settings) -> dict[bytes, bytes]:
         b"maxclients": b"%d" % settings.maxclients,
         b"maxmemory": b"%d" % settings.maxmemory,
         b"maxmemory-policy": b"noeviction",
+        b"notify-keyspace-events": show_flags(service.keyspace.notifications.flags),
         b"port": b"%d" % settings.port,
         b"proto-max-bulk-len": b"%d" % settings.max_request_bytes,
         b"save": b"",
@@ -115,15 +136,27 @@ def _parameters(settings: Settings) -> dict[bytes, bytes]:
     }
 
 
-def _set_parameter(settings: Settings, name: bytes, value: bytes) -> None:
+_UNKNOWN_CLASS = (
+    "ERR CONFIG SET failed (possibly related to argument 'notify-keyspace-events') - Invalid event "
+    "class character. Use 'Ag$lshzxeKEtmdn'."
+)
+
+
+def _set_parameter(service: Service, name: bytes, value: bytes) -> None:
+    settings = service.settings
     shown = name.decode(errors="replace")
     if name == b"appendfsync" and value.lower() in (b"always", b"everysec"):
         settings.appendfsync = "always" if value.lower() == b"always" else "everysec"
     elif name == b"maxclients" and parse_integer(value) > 0:
         settings.maxclients = int(value)
-    elif _parameters(settings).get(name) == value:
+    elif name == b"notify-keyspace-events":
+        flags = parse_flags(value)
+        if flags is None:
+            raise CommandError(_UNKNOWN_CLASS)
+        service.keyspace.notifications.flags = flags
+    elif _parameters(service).get(name) == value:
         pass
-    elif name in _parameters(settings):
+    elif name in _parameters(service):
         raise CommandError(
             f"ERR CONFIG SET failed (possibly related to argument '{shown}') - can't set immutable "
             "config"
@@ -134,7 +167,12 @@ def _set_parameter(settings: Settings, name: bytes, value: bytes) -> None:
 
 def _info(session: Session, args: Arguments) -> Reply:
     names = {arg.decode("latin-1").lower() for arg in args[1:]}
-    sections = _sections(session)
+    return session.service.keyspace.count_keys(
+        range(DATABASES), lambda counts: _shown_sections(_sections(session, counts), names)
+    )
+
+
+def _shown_sections(sections: dict[str, dict[str, object]], names: set[str]) -> bytes:
     if not names or names & {"all", "default", "everything"}:
         names = set(sections)
     texts = [
@@ -145,13 +183,13 @@ def _info(session: Session, args: Arguments) -> Reply:
     return "\r\n".join(texts).encode()
 
 
-def _sections(session: Session) -> dict[str, dict[str, object]]:
+def _sections(session: Session, counts: list[int]) -> dict[str, dict[str, object]]:
     service = session.service
     keyspace, settings = service.keyspace, service.settings
     databases: dict[str, object] = {
-        f"db{database.number}": f"keys={count},expires=0,avg_ttl=0"
-        for database in service.databases
-        if (count := database.count())
+        f"db{number}": f"keys={count},expires=0,avg_ttl=0"
+        for number, count in enumerate(counts)
+        if count
     }
     return {
         "server": {

@@ -6,12 +6,14 @@ from .command import (
     SYNTAX,
     Arguments,
     Command,
+    arity_error,
     command,
     expiry_of,
-    glob,
     parse_integer,
 )
 from .database import WRONG_TYPE, Database
+from .listing import TableRead
+from .patterns import glob
 from .replies import OK, CommandError, Reply, Simple
 from .tables import DATABASES
 from .values import SeriesValue, Value
@@ -36,22 +38,24 @@ def _type(db: Database, args: Arguments) -> Reply:
 
 
 def _keys(db: Database, args: Arguments) -> Reply:
-    return list(filter(glob(args[1]), db.keyspace.keys(db.number)))
+    pattern, listing = glob(args[1]), db.keyspace.listing(db.number)
+    return TableRead(lambda: pattern.filter(listing.keys()), lambda keys: keys)
 
 
 def _dbsize(db: Database, _: Arguments) -> Reply:
-    return db.count()
+    return db.keyspace.count_keys([db.number], lambda counts: counts[0])
 
 
 def _randomkey(db: Database, _: Arguments) -> Reply:
-    keyspace = db.keyspace
-    vnodes = keyspace.tables.vnode_count
-    start = keyspace.random_below(vnodes)
-    for offset in range(vnodes):
-        keys = list(keyspace.keys(db.number, (start + offset) % vnodes))
-        if keys:
-            return keys[keyspace.random_below(len(keys))]
-    return None
+    """Return one of the keys of the first vnode that has any, from a random one on."""
+    keyspace, vnodes = db.keyspace, db.keyspace.tables.vnode_count
+    start, listing = keyspace.random_below(vnodes), keyspace.listing(db.number)
+
+    def read() -> list[bytes]:
+        of_vnodes = (list(listing.keys((start + n) % vnodes)) for n in range(vnodes))
+        return next(filter(None, of_vnodes), [])
+
+    return TableRead(read, lambda keys: keys[keyspace.random_below(len(keys))] if keys else None)
 
 
 def _rename(db: Database, args: Arguments) -> Reply:
@@ -62,8 +66,12 @@ def _rename(db: Database, args: Arguments) -> Reply:
     if is_careful and db.get(args[2]) is not None:
         return 0
     if args[1] != args[2]:
-        db.remove(args[1])
-        db.put(args[2], value.copy())
+        if db.get(args[2]) is not None:
+            db.remove(args[2], None)
+        db.put(args[2], value.copy(), None)
+        db.remove(args[1], None)
+        db.notify("g", b"rename_from", args[1])
+        db.notify("g", b"rename_to", args[2])
     return 1 if is_careful else OK
 
 
@@ -82,9 +90,13 @@ def _copy(db: Database, args: Arguments) -> Reply:
     if target.number == db.number and args[1] == args[2]:
         raise CommandError("ERR source and destination objects are the same")
     value = db.get(args[1])
+    db.note_misses(args[1:2])
     if value is None or (target.get(args[2]) is not None and not replaces):
         return 0
-    target.put(args[2], value.copy())
+    if target.get(args[2]) is not None:
+        target.remove(args[2], None)
+    target.put(args[2], value.copy(), None)
+    target.notify("g", b"copy_to", args[2])
     return 1
 
 
@@ -95,9 +107,37 @@ def _move(db: Database, args: Arguments) -> Reply:
     value = db.get(args[1])
     if value is None or target.get(args[1]) is not None:
         return 0
-    db.remove(args[1])
-    target.put(args[1], value.copy())
+    target.put(args[1], value.copy(), None)
+    db.remove(args[1], None)
+    db.notify("g", b"move_from", args[1])
+    target.notify("g", b"move_to", args[1])
     return 1
+
+
+def _swapdb(db: Database, args: Arguments) -> Reply:
+    """Exchange the keys of two databases, which writes both as a whole."""
+    numbers = [
+        parse_integer(arg, f"ERR invalid {place} DB index")
+        for arg, place in zip(args[1:], ("first", "second"), strict=True)
+    ]
+    if not all(0 <= number < DATABASES for number in numbers):
+        raise CommandError("ERR DB index is out of range")
+    if numbers[0] == numbers[1]:
+        return OK
+    databases = [Database(db.keyspace, number) for number in numbers]
+    contents = [
+        {
+            key: value.copy()
+            for key in list(db.keyspace.listing(one.number).keys())
+            if (value := one.get(key)) is not None
+        }
+        for one in databases
+    ]
+    for one, content in zip(databases, reversed(contents), strict=True):
+        db.keyspace.flush(one.number)
+        for key, value in content.items():
+            one.place(key, value)
+    return OK
 
 
 def _database(db: Database, data: bytes) -> Database:
@@ -196,22 +236,69 @@ def _flush(db: Database, args: Arguments) -> Reply:
     return OK
 
 
+_ENCODINGS = {"string": b"raw", "list": b"quicklist", "zset": b"skiplist"}
+_OBJECT_ARITIES = {b"ENCODING": 3, b"FREQ": 3, b"HELP": 2, b"IDLETIME": 3, b"REFCOUNT": 3}
+_OBJECT_HELP = (
+    "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "ENCODING <key>",
+    "    Return the kind of internal representation used in order to store the value",
+    "    associated with a <key>.",
+    "FREQ <key>",
+    "    Return the access frequency index of the <key>. The returned integer is",
+    "    proportional to the logarithm of the recent access frequency of the key.",
+    "IDLETIME <key>",
+    "    Return the idle time of the <key>, that is the approximated number of",
+    "    seconds elapsed since the last access to the key.",
+    "REFCOUNT <key>",
+    "    Return the number of references of the value associated with the specified",
+    "    <key>.",
+    "HELP",
+    "    Prints this help.",
+)
+
+
 def _object(db: Database, args: Arguments) -> Reply:
     """Return what Redis shows of a value's insides, where relstate has something like it."""
     subcommand = args[1].upper()
-    value = db.get(args[2]) if len(args) == 3 else None
-    if subcommand not in (b"ENCODING", b"REFCOUNT", b"IDLETIME") or len(args) != 3:
+    if subcommand not in _OBJECT_ARITIES:
         raise CommandError(
             f"ERR unknown subcommand '{args[1].decode(errors='replace')}'. Try OBJECT HELP."
         )
+    if len(args) != _OBJECT_ARITIES[subcommand]:
+        raise arity_error(b"|".join(args[:2]))
+    if subcommand == b"HELP":
+        return [line.encode() for line in _OBJECT_HELP]
+    used = db.keyspace.last_use((db.number, args[2]))
+    value = db.get(args[2])
     if value is None:
         return None
-    encodings = {"string": b"raw", "list": b"quicklist", "zset": b"skiplist"}
-    return (
-        encodings.get(value.kind, b"hashtable")
-        if subcommand == b"ENCODING"
-        else int(subcommand[0] == 82)
-    )
+    match subcommand:
+        case b"ENCODING":
+            return _ENCODINGS.get(value.kind, b"hashtable")
+        case b"IDLETIME":
+            value.used = used
+            return max(db.now() - used, 0) // 1000
+        case b"FREQ":
+            raise CommandError(
+                "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please "
+                "note that when switching between policies at runtime LRU and LFU data will take "
+                "some time to adjust."
+            )
+    return 1
+
+
+def _memory(db: Database, args: Arguments) -> Reply:
+    """Return about how much memory a value takes."""
+    if args[1].upper() != b"USAGE":
+        shown = args[1].decode(errors="replace")
+        raise CommandError(f"ERR unknown subcommand '{shown}'. Try MEMORY HELP.")
+    if len(args) < 3:
+        raise arity_error(b"|".join(args[:2]))
+    for name, count in zip(args[3::2], [*args[4::2], b""], strict=False):
+        if name.upper() != b"SAMPLES" or not count or parse_integer(count) < 0:
+            raise CommandError(SYNTAX)
+    value = db.get(args[2])
+    return None if value is None else value.size + len(args[2])
 
 
 COMMANDS: dict[str, Command] = {
@@ -225,6 +312,7 @@ COMMANDS: dict[str, Command] = {
     "flushall": command(_flush, -1, "write", 0, 0, 0),
     "flushdb": command(_flush, -1, "write", 0, 0, 0),
     "keys": command(_keys, 2, "readonly", 0, 0, 0),
+    "memory": command(_memory, -2, "readonly", 2, 2),
     "move": command(_move, 3, "write fast"),
     "object": command(_object, -2, "readonly", 2, 2),
     "persist": command(_persist, 2, "write fast"),
@@ -235,6 +323,7 @@ COMMANDS: dict[str, Command] = {
     "randomkey": command(_randomkey, 1, "readonly", 0, 0, 0),
     "rename": command(_rename, 3, "write", 1, 2),
     "renamenx": command(_rename, 3, "write fast", 1, 2),
+    "swapdb": command(_swapdb, 3, "write fast noscript", 0, 0, 0),
     "touch": command(_exists, -2, "readonly fast", 1, -1),
     "ttl": command(_ttl, 2, "readonly fast"),
     "type": command(_type, 2, "readonly fast"),

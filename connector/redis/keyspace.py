@@ -6,7 +6,8 @@ committed, while commands go on with the next.
 
 Promises: a command sees what all commands before it did, committed or not, and knows by
 ``uncommitted`` which batch its reply has to wait for; ``answered`` is the last batch of which a
-client got a reply before its commit. Memory is bounded, but for what the open batches changed.
+client got a reply before its commit; ``forgotten`` counts how often what was not committed was
+forgotten, after a commit failed. Memory is bounded, but for what the open batches changed.
 Does not know: sockets, the protocol, when a commit is made.
 """
 
@@ -14,15 +15,20 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Container, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Protocol
 
 from relstate.storage import Environment, errors
 
+from .counts import KeyCounts
 from .expiries import Expiries
+from .journal import Journal
+from .listing import KeyListing, TableRead
+from .notifications import Notifications
 from .rebase import rebase_changes, rebase_value
-from .replies import CommandError
+from .replies import CommandError, Reply
 from .tables import DATABASES, Batch, DatabaseChanges, StoredTables, WholeDatabases
 from .values import Value
 
@@ -30,7 +36,7 @@ _logger = logging.getLogger(__name__)
 
 _DatabaseKey = tuple[int, bytes]
 # A key that is known not to be there.
-_ABSENT_BYTES = 100
+ABSENT_BYTES = 350
 
 
 class Watcher(Protocol):
@@ -43,37 +49,51 @@ class Watcher(Protocol):
 class Keyspace:
     """All databases of a server. For one thread, but for `StoredTables.commit`."""
 
-    def __init__(self, tables: StoredTables, environment: Environment, most_bytes: int) -> None:
+    def __init__(
+        self,
+        tables: StoredTables,
+        environment: Environment,
+        most_bytes: int,
+        most_string_bytes: int,
+    ) -> None:
         """``most_bytes``: about how much memory values may take that are not to be committed.
 
-        ``counts``: the number of keys of each database, with those that have expired and are not
-        removed yet; None where they were not counted.
+        ``most_string_bytes``: of one string that commands make of others.
         """
         self.tables = tables
         self.environment = environment
         self.most_bytes = most_bytes
-        self.counts: list[int | None] = [None] * DATABASES
+        self.most_string_bytes = most_string_bytes
+        self.counts = KeyCounts(DATABASES)
         self.expiries = Expiries(tables, self.uncommitted_expiries)
         self.uncommitted = 0
         self.answered = 0
         self.changes = 0
+        self.forgotten = 0
+        self.notifications = Notifications()
         self.watchers: dict[_DatabaseKey, set[Watcher]] = {}
-        self.waited: dict[_DatabaseKey, int] = {}
+        self.waited: Container[_DatabaseKey] = ()
         self.ready: list[_DatabaseKey] = []
         self._values: OrderedDict[_DatabaseKey, Value | None] = OrderedDict()
-        self._bytes = 0
+        self._bytes = self._uncommitted_bytes = 0
         self._number = 1
         self._open: dict[_DatabaseKey, None] = {}
         self._open_whole = WholeDatabases()
         self._sealed: frozenset[_DatabaseKey] | set[_DatabaseKey] = frozenset()
         self._sealed_whole = WholeDatabases()
         self._is_sealed = False
+        self._journal: Journal | None = None
+        self.tick = self.now()
 
     # Time
 
     def now(self) -> int:
         """Return the time in milliseconds since 1970."""
-        return self.environment.now() // 1000
+        return self.microseconds() // 1000
+
+    def microseconds(self) -> int:
+        """Return the time since 1970. It stands still while a script runs."""
+        return self.environment.now() if self._journal is None else self._journal.moment
 
     def random_below(self, limit: int) -> int:
         """Return a random integer from 0 to below a limit."""
@@ -87,6 +107,8 @@ class Keyspace:
         if database_key in values:
             values.move_to_end(database_key)
             value = values[database_key]
+            if value is not None:
+                value.used = self.tick
         elif self._is_flushed(database_key[0]):
             value = None
             is_open = database_key[0] in self._open_whole.flushed
@@ -98,13 +120,88 @@ class Keyspace:
             self.uncommitted = self._number
         elif database_key in self._sealed:
             self.uncommitted = max(self.uncommitted, self._number - 1)
+        if self._journal is not None and value is not None:
+            self._journal.follow(value, partial(self._recount_held, database_key, value))
         return value
+
+    def last_use(self, database_key: _DatabaseKey) -> int:
+        """Return about when a value in memory was used last, in milliseconds since 1970.
+
+        The time of the last look at the clock, if it is not in memory.
+        """
+        value = self._values.get(database_key)
+        return self.tick if value is None else value.used
 
     def put(self, database_key: _DatabaseKey, value: Value | None) -> None:
         """Let a value, or nothing, be at a key."""
+        if self._journal is not None:
+            is_held, previous = database_key in self._values, self._values.get(database_key)
+            self._journal.add(partial(self._restore, database_key, is_held, previous))
         self._drop(database_key)
         self._keep(database_key, value)
         self.note_change(database_key)
+
+    def set_expiry(self, value: Value, expiry: int | None, *, is_changed: bool = True) -> None:
+        """Set when a value expires; ``is_changed``: that is to be written."""
+        if self._journal is not None:
+            self._journal.add(
+                partial(self.set_expiry, value, value.expiry, is_changed=value.expiry_changed)
+            )
+        value.expiry, value.expiry_changed = expiry, is_changed
+
+    # Undoing
+
+    @contextmanager
+    def journaled(self) -> Iterator[Journal]:
+        """Note in the block what changes, and let the time stand still.
+
+        If the block raises an error, all that changed in it is undone.
+        """
+        journal = self._journal = Journal(self.environment.now())
+        journal.add(
+            partial(
+                self._restore_whole,
+                self._open_whole.copy(),
+                self.counts.copy(),
+                self.uncommitted,
+                len(self.ready),
+            )
+        )
+        try:
+            yield journal
+        except BaseException:
+            self._end_journal(journal)
+            journal.undo()
+            raise
+        finally:
+            self._end_journal(journal)
+
+    def _end_journal(self, journal: Journal) -> None:
+        self._journal = None
+        journal.end()
+
+    def _restore_whole(
+        self, whole: WholeDatabases, counts: KeyCounts, uncommitted: int, ready: int
+    ) -> None:
+        """Let what is known of all databases be as it was."""
+        self._open_whole, self.counts, self.uncommitted = whole, counts, uncommitted
+        del self.ready[ready:]
+
+    def _restore(
+        self, database_key: _DatabaseKey, is_held: bool, value: Value | None, is_open: bool = False
+    ) -> None:
+        """Let a value be in memory as it was, or none if it was not held."""
+        self._drop(database_key)
+        if is_open:
+            self._open[database_key] = None
+        if is_held:
+            self._keep(database_key, value)
+
+    def _recount_held(self, database_key: _DatabaseKey, value: Value) -> None:
+        if self._values.get(database_key) is value:
+            self.recount(value)
+
+    # Memory
 
     def recount(self, value: Value) -> None:
         """Record that a value may have another size."""
@@ -114,10 +211,12 @@ class Keyspace:
     def _drop(self, database_key: _DatabaseKey) -> None:
         if database_key in self._values:
             value = self._values.pop(database_key)
-            self._bytes -= _ABSENT_BYTES if value is None else value.counted
+            self._bytes -= ABSENT_BYTES if value is None else value.counted
 
     def note_change(self, database_key: _DatabaseKey) -> None:
         """Take the value at a key into the open batch."""
+        if self._journal is not None and database_key not in self._open:
+            self._journal.add(partial(self._open.pop, database_key, None))
         self._open[database_key] = None
         self._open_whole.written.add(database_key[0])
         self._open_whole.deleted.discard(database_key[0])
@@ -139,12 +238,15 @@ class Keyspace:
         for database_key in [
             database_key for database_key in self._values if database_key[0] == number
         ]:
+            if self._journal is not None:
+                value, is_open = self._values[database_key], database_key in self._open
+                self._journal.add(partial(self._restore, database_key, True, value, is_open))
             self._drop(database_key)
             self._open.pop(database_key, None)
         self._open_whole.flushed.add(number)
         self.changes += 1
         self.uncommitted = self._number
-        self.counts[number] = 0
+        self.counts.empty(number)
 
     def create(self, number: int) -> None:
         """Create the table of a database."""
@@ -175,25 +277,36 @@ class Keyspace:
     def _keep(self, database_key: _DatabaseKey, value: Value | None) -> None:
         self._values[database_key] = value
         if value is None:
-            self._bytes += _ABSENT_BYTES
+            self._bytes += ABSENT_BYTES
         else:
+            value.used = self.tick
             value.counted = 0
             self.recount(value)
-        if self._bytes > self.most_bytes:
-            self._evict(list(self._values)[:-1])
+        if self._bytes > max(self.most_bytes, self._uncommitted_bytes):
+            self._evict(database_key)
 
-    def _evict(self, database_keys: list[_DatabaseKey]) -> None:
-        """Forget the first of some values until there is room, but none that is to be committed."""
-        for database_key in database_keys:
-            if self._bytes <= self.most_bytes * 7 // 8:
-                return
-            if database_key not in self._open and database_key not in self._sealed:
+    def _evict(self, kept: _DatabaseKey | None) -> None:
+        """Forget what was used least recently until there is room, but none of what must stay.
+
+        That is what is to be committed, and ``kept``. If it takes more than there is room for,
+        nothing is looked at again until it has grown by an eighth.
+        """
+        passed = 0
+        while self._bytes > self.most_bytes * 7 // 8 and passed < len(self._values):
+            database_key = next(iter(self._values))
+            if database_key in self._open or database_key in self._sealed or database_key == kept:
+                self._values.move_to_end(database_key)
+                passed += 1
+            else:
                 self._drop(database_key)
+        is_full = self._bytes > self.most_bytes
+        self._uncommitted_bytes = self._bytes + self.most_bytes // 8 if is_full else 0
 
     def check_memory(self) -> None:
         """Raise CommandError if what is in memory leaves no room for more."""
         if self._bytes > self.most_bytes:
-            self._evict(list(self._values))
+            if self._bytes > self._uncommitted_bytes:
+                self._evict(None)
             if self._bytes > self.most_bytes:
                 raise CommandError("OOM command not allowed when used memory > 'maxmemory'.")
 
@@ -202,33 +315,40 @@ class Keyspace:
         """About how much memory the values take."""
         return self._bytes
 
-    def keys(self, number: int, vnode: int | None = None) -> Iterator[bytes]:
-        """Yield the keys of a database, or of one vnode, that have not expired."""
-        now = self.now()
-        for key, expiry in self.entries(number, vnode):
-            if expiry is None or expiry > now:
-                yield key
+    def listing(self, number: int) -> KeyListing:
+        """Return the keys that a database has now."""
+        self._wait_for_batches()
+        changed = {}
+        for database_key in self._open.keys() | self._sealed:
+            if database_key[0] == number and database_key in self._values:
+                value = self._values[database_key]
+                expiry = None if value is None else value.expiry
+                changed[database_key[1]] = value is not None, expiry
+        stored = None if self._is_flushed(number) else self.tables.keys(number)
+        return KeyListing(stored, changed, self.tables.vnode_function(number), self.now())
 
-    def entries(self, number: int, vnode: int | None = None) -> Iterator[tuple[bytes, int | None]]:
-        """Yield the keys of a database, or of one vnode, expired or not, with their expiries."""
-        changed = self._uncommitted_keys(number)
-        if not self._is_flushed(number):
-            for key, expiry in self.tables.keys(number, vnode):
-                if key not in changed:
-                    yield key, expiry
-        for key in changed:
-            value = self._values[number, key]
-            if value is None:
-                continue
-            if vnode is None or self._vnode_of(number, key) == vnode:
-                yield key, value.expiry
+    def count_keys(
+        self, numbers: Sequence[int], reply: Callable[[list[int]], Reply]
+    ) -> Reply | TableRead:
+        """Return a reply that shows the numbers of keys of some databases."""
+        known = {number: self.counts.known(number) for number in numbers}
+        begun = {
+            number: (self.counts.begin(number), self.listing(number))
+            for number, keys in known.items()
+            if keys is None
+        }
 
-    def count(self, number: int) -> int:
-        """Return the number of keys of a database: see ``counts``."""
-        count = self.counts[number]
-        if count is None:
-            count = self.counts[number] = sum(1 for _ in self.entries(number))
-        return count
+        def read() -> dict[int, int]:
+            return {
+                number: sum(1 for _ in listing.entries()) for number, (_, listing) in begun.items()
+            }
+
+        def finish(counted: dict[int, int]) -> Reply:
+            for number, keys in counted.items():
+                self.counts.finish(number, begun[number][0], keys)
+            return reply([counted.get(number, known[number] or 0) for number in numbers])
+
+        return TableRead(read, finish) if begun else finish({})
 
     def uncommitted_expiries(self) -> Iterator[tuple[int, int, bytes]]:
         """Yield the expiries that are not committed, with the databases and keys."""
@@ -236,19 +356,6 @@ class Keyspace:
             value = self._values.get(database_key)
             if value is not None and value.expiry is not None:
                 yield value.expiry, *database_key
-
-    def _vnode_of(self, number: int, key: bytes) -> int:
-        return self.tables.vnode_of(number, key) if self.tables.has_table(number) else 0
-
-    def _uncommitted_keys(self, number: int) -> dict[bytes, None]:
-        """Return the keys of a database that are not as its table has them."""
-        self._wait_for_batches()
-        return {
-            database_key[1]: None
-            for database_keys in (self._sealed, self._open)
-            for database_key in database_keys
-            if database_key[0] == number and database_key in self._values
-        }
 
     # Batches
 
@@ -263,6 +370,10 @@ class Keyspace:
     def has_changes(self) -> bool:
         """Whether there is something to commit that is not being committed."""
         return bool(self._open or self._open_whole)
+
+    def is_pending(self, batch: int) -> bool:
+        """Return whether a batch is not committed yet."""
+        return batch == self._number or (self._is_sealed and batch == self._number - 1)
 
     @property
     def is_committing(self) -> bool:
@@ -303,6 +414,7 @@ class Keyspace:
         """Record that the batch that was sealed last is committed."""
         self._sealed, self._sealed_whole = frozenset(), WholeDatabases()
         self._is_sealed = False
+        self._uncommitted_bytes = 0
 
     def forget(self) -> int:
         """Forget all that is not committed, and all values; return the number of the last batch.
@@ -312,6 +424,7 @@ class Keyspace:
         self.settle()
         self._open, self._open_whole = {}, WholeDatabases()
         self._number += 1
+        self.forgotten += 1
         self._values.clear()
         self._bytes = 0
         self._note_foreign_changes(range(DATABASES))
@@ -380,8 +493,7 @@ class Keyspace:
         When keys of others expire is forgotten too, and read again.
         """
         self.expiries = Expiries(self.tables, self.uncommitted_expiries)
-        for number in numbers:
-            self.counts[number] = None
+        self.counts.forget(numbers)
         for database_key, watchers in self.watchers.items():
             if database_key[0] in numbers:
                 for watcher in watchers:

@@ -17,6 +17,9 @@ from .replies import NO_ARRAY, OK, CommandError, Reply
 from .values import ListValue
 
 _ENDS = {b"LEFT": True, b"RIGHT": False}
+_PUSHED = {True: b"lpush", False: b"rpush"}
+_POPPED = {True: b"lpop", False: b"rpop"}
+"""Events of changes at the head, and at the other end."""
 
 
 def _push(db: Database, args: Arguments) -> Reply:
@@ -27,7 +30,7 @@ def _push(db: Database, args: Arguments) -> Reply:
     value = value or ListValue()
     for item in args[2:]:
         value.push(item, at_head=name.startswith(b"L"))
-    db.save(args[1], value)
+    db.save(args[1], value, _PUSHED[name.startswith(b"L")])
     return len(value)
 
 
@@ -49,7 +52,7 @@ def pop_items(
     """Remove items from one end of a list and return them."""
     items = [value.pop(at_head=at_head) for _ in range(min(count, len(value)))]
     if items:
-        db.save(key, value)
+        db.save(key, value, _POPPED[at_head])
     return items
 
 
@@ -82,7 +85,7 @@ def _lset(db: Database, args: Arguments) -> Reply:
     if not -len(value) <= index < len(value):
         raise CommandError("ERR index out of range")
     value.set_item(index % len(value), args[3])
-    db.save(args[1], value)
+    db.save(args[1], value, b"lset")
     return OK
 
 
@@ -100,7 +103,9 @@ def _ltrim(db: Database, args: Arguments) -> Reply:
             value.pop(at_head=False)
         for _ in range(from_head):
             value.pop(at_head=True)
-        db.save(args[1], value)
+        db.save(args[1], value, b"ltrim")
+    else:
+        db.notify("l", b"ltrim", args[1])
     return OK
 
 
@@ -116,7 +121,7 @@ def _lrem(db: Database, args: Arguments) -> Reply:
     if matches:
         removed = set(matches)
         value.replace(item for index, item in enumerate(items) if index not in removed)
-        db.save(args[1], value)
+        db.save(args[1], value, b"lrem")
     return len(matches)
 
 
@@ -131,7 +136,7 @@ def _linsert(db: Database, args: Arguments) -> Reply:
         return -1
     items.insert(items.index(args[3]) + (args[2].upper() == b"AFTER"), args[4])
     value.replace(items)
-    db.save(args[1], value)
+    db.save(args[1], value, b"linsert")
     return len(value)
 
 
@@ -158,12 +163,15 @@ def move_item(
     if value is None:
         return None
     destination = db.find(target, ListValue)
-    if destination is value and len(value) == 1:
-        return value.items[0]
-    (item,) = pop_items(db, source, value, 1, at_head=from_head)
-    destination = destination or ListValue()
+    item = value.pop(at_head=from_head)
+    # A list of one item is not removed when it goes to its other end.
+    destination = ListValue() if destination is None else destination
     destination.push(item, at_head=to_head)
-    db.save(target, destination)
+    db.save(target, destination, _PUSHED[to_head])
+    if destination is value:
+        db.notify("l", _POPPED[from_head], source)
+    else:
+        db.save(source, value, _POPPED[from_head])
     return item
 
 

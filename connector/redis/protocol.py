@@ -24,12 +24,14 @@ MOST_ARGUMENTS = 1024 * 1024
 _MOST_LINE_BYTES = 64 * 1024
 # Of a client that is not authenticated; as in Redis.
 _MOST_FIRST_ARGUMENTS = 10
-_MOST_FIRST_BYTES = _MOST_FIRST_ARGUMENTS * 16 * 1024
+_MOST_FIRST_STRING_BYTES = 16 * 1024
+_MOST_FIRST_BYTES = _MOST_FIRST_ARGUMENTS * _MOST_FIRST_STRING_BYTES
 # So much of what hiredis has not finished is held twice, to find out where a line begins in it.
 _MOST_TRACED_BYTES = 64 * 1024
-_COUNT = re.compile(rb"\*\d+")
-_LARGE_COUNT = re.compile(rb"\*\d{5,}")
-_UNFINISHED_COUNT = re.compile(rb"\*\d{0,18}\Z")
+_COUNT = re.compile(rb"[*$]\d+")
+_LARGE_COUNT = re.compile(rb"[*$]\d{5,}")
+_UNFINISHED_COUNT = re.compile(rb"[*$]\d{0,18}\Z")
+_NEGATIVE_COUNT = re.compile(rb"\*-\d{1,19}\r\n")
 _MOST_COUNT_BYTES = 19
 _LENGTH = re.compile(rb"-?\d{1,19}")
 _INCOMPLETE = object()
@@ -103,7 +105,7 @@ class RequestReader:
             if rest:
                 break
             if not self._reader.has_data():
-                self._check_count(int(match[0][1:]))
+                self._check_number(match[0][:1], int(match[0][1:]))
         else:
             rest = yield from self._feed(data[start:])
             start = len(data)
@@ -112,8 +114,16 @@ class RequestReader:
             self._count = b""
         return rest
 
-    def _check_count(self, count: int) -> None:
-        """Raise ProtocolError unless an array of so many elements may come now."""
+    def _check_number(self, mark: bytes, count: int) -> None:
+        """Raise ProtocolError unless an array of so many elements, or a string, may come now."""
+        if mark == b"$":
+            if not self._is_within:
+                return
+            if count > self._most_bytes:
+                raise ProtocolError("invalid bulk length")
+            if count > _MOST_FIRST_STRING_BYTES and not self.is_authenticated:
+                raise ProtocolError("unauthenticated bulk length")
+            return
         if self._is_within:
             raise ProtocolError("expected '$', got '*'")
         if count > MOST_ARGUMENTS:
@@ -170,6 +180,10 @@ class RequestReader:
             raise ProtocolError(_NOT_REQUEST)
         for _ in range(self._traced_requests):
             position = _end_of_request(data, position)
+        negative = _NEGATIVE_COUNT.match(data, position)
+        if negative is not None:
+            self._start_array()
+            return data[negative.end() :]
         if data[position : position + 1] == b"*":
             _end_of_request(data, position)
             raise ProtocolError(_NOT_REQUEST)

@@ -5,7 +5,8 @@ Messages are not stored: who is not subscribed when one is published does not ge
 
 from __future__ import annotations
 
-from .command import Arguments, glob
+from .command import Arguments
+from .patterns import glob
 from .replies import CommandError, Push, Reply, Several
 from .service import Subscribers
 from .session import Session, SessionCommand
@@ -21,6 +22,9 @@ def _channels_of(session: Session, name: bytes) -> tuple[dict[bytes, None], Subs
 def _subscribe(session: Session, args: Arguments) -> Reply:
     name = args[0].upper()
     own, subscribers = _channels_of(session, name)
+    if subscribers is session.service.patterns:
+        for pattern in args[1:]:
+            glob(pattern)
     messages: list[Reply] = []
     for channel in args[1:]:
         own[channel] = None
@@ -41,25 +45,15 @@ def _unsubscribe(session: Session, args: Arguments) -> Reply:
 
 
 def _publish(session: Session, args: Arguments) -> Reply:
-    service, channel = session.service, args[1]
-    receivers = 0
-    for subscriber in service.channels.of(channel):
-        subscriber.deliver(Push([b"message", channel, args[2]]))
-        receivers += 1
-    for pattern in service.patterns.names():
-        if glob(pattern)(channel):
-            for subscriber in service.patterns.of(pattern):
-                subscriber.deliver(Push([b"pmessage", pattern, channel, args[2]]))
-                receivers += 1
-    return receivers
+    return session.service.publish(args[1], args[2])
 
 
 def _pubsub(session: Session, args: Arguments) -> Reply:
     service = session.service
     match args[1].upper():
         case b"CHANNELS" if len(args) <= 3:
-            matches = glob(args[2] if len(args) == 3 else b"*")
-            return list(filter(matches, service.channels.names()))
+            pattern = glob(args[2] if len(args) == 3 else b"*")
+            return pattern.filter(service.channels.names())
         case b"NUMSUB":
             counts = ((channel, len(service.channels.of(channel))) for channel in args[2:])
             return [item for pair in counts for item in pair]

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .command import SYNTAX, Arguments, Command, command, glob, parse_integer
+from .command import SYNTAX, Arguments, Command, command, parse_integer
 from .database import Database
+from .listing import TableRead
+from .patterns import glob
 from .replies import CommandError, Reply, format_double
 from .values import HashValue, MappedValue, SetValue, SortedSetValue
 
@@ -17,20 +19,29 @@ def _scan(db: Database, args: Arguments) -> Reply:
     """Return the keys of some vnodes: the cursor is the number of the next one."""
     cursor = _parse_cursor(args[1])
     options = _parse_options(args[2:], (b"MATCH", b"COUNT", b"TYPE"))
-    matches = glob(options.get(b"MATCH", b"*"))
+    pattern = glob(options.get(b"MATCH", b"*"))
     count = parse_integer(options.get(b"COUNT", _COUNT))
-    vnodes = db.keyspace.tables.vnode_count
-    keys: list[bytes] = []
-    while cursor < vnodes and len(keys) < count:
-        keys += db.keyspace.keys(db.number, cursor)
-        cursor += 1
-    matching = list(filter(matches, keys))
-    if b"TYPE" in options:
-        kind = options[b"TYPE"].lower()
-        matching = [
-            key for key in matching if (value := db.get(key)) and value.kind.encode() == kind
-        ]
-    return [b"%d" % (cursor if cursor < vnodes else 0), matching]
+    vnodes, listing = db.keyspace.tables.vnode_count, db.keyspace.listing(db.number)
+    kind = options[b"TYPE"].lower() if b"TYPE" in options else None
+
+    def read() -> tuple[int, list[bytes]]:
+        following, keys = cursor, list[bytes]()
+        while following < vnodes and len(keys) < count:
+            keys += listing.keys(following)
+            following += 1
+        return following if following < vnodes else 0, pattern.filter(keys)
+
+    def reply(result: tuple[int, list[bytes]]) -> Reply:
+        following, keys = result
+        if kind is not None:
+            keys = [
+                key
+                for key in keys
+                if (value := db.get(key)) is not None and value.kind.encode() == kind
+            ]
+        return [b"%d" % following, keys]
+
+    return TableRead(read, reply)
 
 
 def _scan_parts(
@@ -45,8 +56,8 @@ def _scan_parts(
     if value is None:
         return [b"0", []]
     options = _parse_options(args[3:], (b"MATCH", b"COUNT"))
-    matches = glob(options.get(b"MATCH", b"*"))
-    parts = [show(name, part) for name, part in value.items.items() if matches(name)]
+    names = glob(options.get(b"MATCH", b"*")).filter(value.items)
+    parts = [show(name, value.items[name]) for name in names]
     return [b"0", [word for words in parts for word in words]]
 
 

@@ -44,7 +44,10 @@ class ScoreRange:
     @classmethod
     def parse(cls, low: bytes, high: bytes) -> ScoreRange:
         """Read the ends, ``(`` before one that is excluded. CommandError."""
-        numbers = [parse_float(end.removeprefix(b"("), _NOT_FLOAT) for end in (low, high)]
+        numbers = [
+            parse_float(end.removeprefix(b"("), _NOT_FLOAT, may_overflow=True)
+            for end in (low, high)
+        ]
         return cls(numbers[0], numbers[1], low[:1] == b"(", high[:1] == b"(")
 
     def within(self, value: SortedSetValue, *, reverse: bool) -> range:

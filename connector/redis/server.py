@@ -17,7 +17,9 @@ from relstate.storage import Store, errors, raise_descriptor_limit
 from . import sessions  # noqa: F401 - fills the table of commands
 from .client import Client
 from .committer import Committer
+from .connection import REDIS_VERSION
 from .keyspace import Keyspace
+from .script.scripts import Scripts
 from .service import Service
 from .settings import Settings
 from .tables import StoredTables, create_table
@@ -37,13 +39,16 @@ class Server:
         """SchemaError if a table of the store is in the way."""
         self._settings = settings
         create_table(store, 0)
-        keyspace = Keyspace(StoredTables(store), store.environment, settings.maxmemory)
-        self.service = Service(keyspace, settings)
+        keyspace = Keyspace(
+            StoredTables(store), store.environment, settings.maxmemory, settings.max_request_bytes
+        )
+        self.service = Service(keyspace, settings, Scripts(keyspace, REDIS_VERSION))
         self._clients: set[Client] = set()
         self._waiting: set[Client] = set()
         self.committer = Committer(self.service, self)
         self._server: asyncio.Server | None = None
         self._expiring: asyncio.Task[None] | None = None
+        self._expiry_lock = asyncio.Lock()
 
     async def start(self) -> tuple[str, int]:
         """Listen, and return the address and the port. OptionError if that is not possible."""
@@ -94,22 +99,32 @@ class Server:
         """Delete keys that have expired, for ever."""
         while True:
             try:
-                self.expire_due()
+                await self.expire_due()
             except errors.RelstateError as error:
                 _logger.warning("cannot look for expired keys: %s", error)
             except Exception:
                 _logger.exception("cannot delete expired keys; this is tried again")
             await asyncio.sleep(_EXPIRY_PAUSE)
 
-    def expire_due(self) -> None:
-        """Look for other writers' changes, and delete keys that have expired."""
-        keyspace = self.service.keyspace
-        keyspace.refresh()
-        if self.service.write_error is not None:
-            return
-        for number, key in keyspace.expiries.due(keyspace.now()):
-            self.service.databases[number].get(key)
-        self.committer.wake()
+    async def expire_due(self) -> None:
+        """Look for other writers' changes, and delete keys that have expired.
+
+        Clients are served while expiries are read from the tables.
+        """
+        async with self._expiry_lock:
+            keyspace = self.service.keyspace
+            keyspace.tick = keyspace.now()
+            keyspace.refresh()
+            if self.service.write_error is not None:
+                return
+            expiries = keyspace.expiries
+            read = expiries.begin_read(keyspace.now())
+            if read is not None:
+                loop = asyncio.get_running_loop()
+                expiries.finish_read(await loop.run_in_executor(None, read))
+            for number, key in keyspace.expiries.due(keyspace.now()):
+                self.service.databases[number].get(key)
+            self.committer.wake()
 
 
 def serve(store: Store, settings: Settings, started: Callable[[str, int], None]) -> None:

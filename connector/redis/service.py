@@ -5,11 +5,14 @@ Does not know: sockets.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from .database import Database
 from .keyspace import Keyspace
-from .replies import Reply
+from .patterns import glob
+from .replies import Push, Reply
+from .script.scripts import Scripts
 from .settings import Settings
 from .tables import DATABASES
 from .waiting import WaitingList
@@ -21,6 +24,7 @@ class Connected(Protocol):
     id: int
     address: str
     is_closing: bool
+    unblock: Callable[[Reply], bool]
 
     @property
     def subscriptions(self) -> int:
@@ -69,7 +73,7 @@ class Subscribers:
 class Service:
     """The state of a server that is not data. For one thread."""
 
-    def __init__(self, keyspace: Keyspace, settings: Settings) -> None:
+    def __init__(self, keyspace: Keyspace, settings: Settings, scripts: Scripts) -> None:
         self.keyspace = keyspace
         self.databases = [Database(keyspace, number) for number in range(DATABASES)]
         self.settings = settings
@@ -77,11 +81,26 @@ class Service:
         self.channels, self.patterns = Subscribers(), Subscribers()
         self.monitors: dict[Subscriber, None] = {}
         self.waiting = WaitingList(keyspace)
+        keyspace.notifications.publish = self.publish
+        self.scripts = scripts
         self.started = keyspace.now()
         self.commands_run = 0
         self.connections = 0
         self.write_error: str | None = None
         self._last_id = 0
+
+    def publish(self, channel: bytes, message: bytes) -> int:
+        """Send a message to a channel, and return how many get it."""
+        receivers = 0
+        for subscriber in self.channels.of(channel):
+            subscriber.deliver(Push([b"message", channel, message]))
+            receivers += 1
+        for pattern in self.patterns.names():
+            if glob(pattern).filter([channel]):
+                for subscriber in self.patterns.of(pattern):
+                    subscriber.deliver(Push([b"pmessage", pattern, channel, message]))
+                    receivers += 1
+        return receivers
 
     def add(self, session: Connected) -> int:
         """Register a session and return its id."""

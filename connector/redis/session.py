@@ -11,9 +11,10 @@ from enum import Enum
 
 from relstate.storage import errors
 
-from .command import Arguments, Command, arity_error, fits_arity, store_error
+from .command import Arguments, Command, Wait, arity_error, fits_arity, keys_of, store_error
 from .commands import COMMANDS
 from .database import Database
+from .listing import TableRead
 from .replies import QUEUED, RESP2, CommandError, Reply, Simple, quote
 from .service import Service
 
@@ -25,6 +26,9 @@ _NOT_QUEUED = frozenset({"exec", "discard", "multi", "watch", "quit", "reset"})
 _WHILE_SUBSCRIBED = frozenset(
     {"ping", "psubscribe", "punsubscribe", "quit", "reset", "subscribe", "unsubscribe"}
 )
+_NOT_MONITORED = frozenset({"admin", "skip_monitor"})
+# Reads that tell nobody which keys they miss, or tell it themselves.
+_MISSING_NOTHING = frozenset({b"memory", b"object", b"sort_ro"})
 _MOST_SHOWN = 128
 _ARGUMENT_BYTES = 50
 # So many words of a request, and bytes of a word, are shown to monitors.
@@ -43,6 +47,7 @@ class SessionCommand:
     arity: int
     flags: frozenset[str]
     keys: tuple[int, int, int] = (0, 0, 0)
+    count_at: int = 0
     writes = False
 
 
@@ -78,13 +83,18 @@ class Session:
         self.address = address
         self._deliver = deliver
         self._disconnect = disconnect
+        self.unblock: Callable[[Reply], bool] = lambda _: False
+        """Let the client wait no longer, with a reply; None for that of its command in vain.
+        Return whether it waited."""
+        self.is_blocked = False
+        self.last_command = "NULL"
         self.channels: dict[bytes, None] = {}
         self.patterns: dict[bytes, None] = {}
         self.id = service.add(self)
         self.name = b""
         self.library = {b"LIB-NAME": b"", b"LIB-VER": b""}
         self.version = RESP2
-        self.since = service.keyspace.now()
+        self.since = self.last_seen = service.keyspace.now()
         self.reset()
 
     def reset(self) -> None:
@@ -136,13 +146,22 @@ class Session:
     def execute(self, args: Arguments) -> Reply:
         """Return the reply to a request."""
         self.service.commands_run += 1
+        self.last_seen = self.service.keyspace.tick
         try:
             command = self._command(args)
+            self.last_command = args[0].lower().decode("latin-1")
             if self.queue is not None and args[0].lower().decode("latin-1") not in _NOT_QUEUED:
                 return self._add_to_queue(command, args)
             return self.run(command, args)
         except CommandError as error:
             return error
+
+    def _end_transaction(self, error: CommandError) -> CommandError:
+        """Forget the transaction, as EXEC has a wrong form; return its reply."""
+        self.queue = None
+        self.unwatch()
+        message = str(error).removeprefix("ERR ")
+        return CommandError(f"EXECABORT Transaction discarded because of: {message}")
 
     def _add_to_queue(self, command: Command | SessionCommand, args: Arguments) -> Reply:
         """Queue a command of a transaction. CommandError, and the end, if they are too large."""
@@ -157,24 +176,56 @@ class Session:
         self.queue.append(Queued(command, args))
         return QUEUED
 
-    def run(self, command: Command | SessionCommand, args: Arguments) -> Reply:
-        """Return the reply of a command. CommandError."""
+    def run(
+        self, command: Command | SessionCommand, args: Arguments, source: str | None = None
+    ) -> Reply:
+        """Return the reply of a command. CommandError.
+
+        ``source``: what monitors see in place of the client's address.
+        """
         try:
             if isinstance(command, SessionCommand):
                 return command.run(self, args)
-            return command.run(self.database, args)
+            reply = command.run(self.database, args)
+            if "readonly" in command.flags and args[0].lower() not in _MISSING_NOTHING:
+                self.database.note_misses(keys_of(command, args))
+            return reply
         except errors.RelstateError as error:
             raise store_error(error) from error
         finally:
-            if self.service.monitors and "admin" not in command.flags:
-                self._show_to_monitors(args)
+            if self.service.monitors and command.flags.isdisjoint(_NOT_MONITORED):
+                self._show_to_monitors(args, source)
 
-    def _show_to_monitors(self, args: Arguments) -> None:
-        """Send a request that was run to the clients that have sent MONITOR."""
-        time = self.service.keyspace.environment.now()
+    def run_at_once(
+        self, command: Command | SessionCommand, args: Arguments, source: str | None = None
+    ) -> Reply:
+        """Return the reply of a command of a transaction or script. CommandError.
+
+        It waits for nothing, and others wait while it reads tables.
+        """
+        reply = self.run(command, args, source)
+        if isinstance(reply, Wait):
+            return reply.empty
+        return self.finish_read(reply) if isinstance(reply, TableRead) else reply
+
+    def finish_read(self, read: TableRead) -> Reply:
+        """Return the reply of a command that reads tables, now. CommandError."""
+        try:
+            return read.reply(read.read())
+        except errors.RelstateError as error:
+            raise store_error(error) from error
+
+    def show_to_monitors(self, args: Arguments) -> None:
+        """Send a request to the clients that have sent MONITOR, before it is run."""
+        if self.service.monitors:
+            self._show_to_monitors(args, None)
+
+    def _show_to_monitors(self, args: Arguments, source: str | None) -> None:
+        time = self.service.keyspace.microseconds()
         moment = f"{time // 1_000_000}.{time % 1_000_000:06}"
         words = " ".join(map(quote, _shortened(_without_passwords(args))))
-        line = Simple(f"{moment} [{self.database.number} {self.address}] {words}".encode())
+        sender = f"{self.database.number} {source or self.address}"
+        line = Simple(f"{moment} [{sender}] {words}".encode())
         for monitor in list(self.service.monitors):
             monitor.deliver(line)
 
@@ -199,7 +250,9 @@ class Session:
             if self.queue is not None and "no_multi" in command.flags:
                 raise CommandError("ERR Command not allowed inside a transaction")
             self.check_writable(command)
-        except CommandError:
+        except CommandError as error:
+            if name == "exec":
+                raise self._end_transaction(error) from None
             self.is_queue_wrong = self.queue is not None
             raise
         return command
@@ -215,14 +268,50 @@ class Session:
 
     def describe(self) -> bytes:
         """Return the line of CLIENT LIST about the client."""
-        age = (self.service.keyspace.now() - self.since) // 1000
+        now = self.service.keyspace.now()
         queued = -1 if self.queue is None else len(self.queue)
-        return (
-            f"id={self.id} addr={self.address} name={self.name.decode()} age={age} "
-            f"db={self.database.number} multi={queued} resp={self.version} "
-            f"lib-name={self.library[b'LIB-NAME'].decode(errors='replace')} "
-            f"lib-ver={self.library[b'LIB-VER'].decode(errors='replace')}\n"
-        ).encode()
+        facts = {
+            "id": self.id,
+            "addr": self.address,
+            "laddr": f"{self.service.settings.host}:{self.service.settings.port}",
+            "fd": -1,
+            "name": self.name.decode(),
+            "age": (now - self.since) // 1000,
+            "idle": max(now - self.last_seen, 0) // 1000,
+            "flags": self._flags(),
+            "db": self.database.number,
+            "sub": len(self.channels),
+            "psub": len(self.patterns),
+            "ssub": 0,
+            "multi": queued,
+            "qbuf": 0,
+            "qbuf-free": 0,
+            "argv-mem": 0,
+            "multi-mem": self.queued_bytes if queued >= 0 else 0,
+            "obl": 0,
+            "oll": 0,
+            "omem": 0,
+            "tot-mem": 0,
+            "events": "r",
+            "cmd": self.last_command,
+            "user": "default",
+            "redir": -1,
+            "resp": self.version,
+            "lib-name": self.library[b"LIB-NAME"].decode(errors="replace"),
+            "lib-ver": self.library[b"LIB-VER"].decode(errors="replace"),
+        }
+        return (" ".join(f"{name}={fact}" for name, fact in facts.items()) + "\n").encode()
+
+    def _flags(self) -> str:
+        """Return the letters of CLIENT LIST for what the client does."""
+        flags = [
+            ("O", self.is_monitor),
+            ("P", self.subscriptions),
+            ("b", self.is_blocked),
+            ("x", self.queue is not None),
+            ("d", self.has_watched_change),
+        ]
+        return "".join(letter for letter, holds in flags if holds) or "N"
 
     # Watched keys
 

@@ -34,12 +34,12 @@ def _sadd(db: Database, args: Arguments) -> Reply:
     for member in new:
         value.put(member, True)
     if new:
-        db.save(args[1], value)
+        db.save(args[1], value, b"sadd")
     return len(new)
 
 
 def _srem(db: Database, args: Arguments) -> Reply:
-    return db.remove_items(args[1], db.find(args[1], SetValue), args[2:])
+    return db.remove_items(args[1], db.find(args[1], SetValue), args[2:], b"srem")
 
 
 def _smembers(db: Database, args: Arguments) -> Reply:
@@ -69,10 +69,10 @@ def _smove(db: Database, args: Arguments) -> Reply:
     if source is target:
         return 1
     source.remove(args[3])
-    db.save(args[1], source)
+    db.save(args[1], source, b"srem")
     target = target or SetValue()
     if target.put(args[3], True):
-        db.save(args[2], target)
+        db.save(args[2], target, b"sadd")
     return 1
 
 
@@ -85,7 +85,7 @@ def _spop(db: Database, args: Arguments) -> Reply:
     if value is not None and chosen:
         for member in chosen:
             value.remove(member)
-        db.save(args[1], value)
+        db.save(args[1], value, b"spop")
     if len(args) == 3:
         return set(chosen)
     return chosen[0] if chosen else None
@@ -124,8 +124,9 @@ def _combine(db: Database, args: Arguments) -> Reply:
 
 def _combine_and_store(db: Database, args: Arguments) -> Reply:
     members = _COMBINATIONS[args[0].upper().removesuffix(b"STORE")](db, args[2:])
+    db.note_misses(args[2:])
     if members:
-        db.put(args[1], SetValue.of(members))
+        db.put(args[1], SetValue.of(members), args[0].lower())
     elif db.get(args[1]) is not None:
         db.remove(args[1])
     return len(members)

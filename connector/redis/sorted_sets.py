@@ -76,7 +76,7 @@ def _add(db: Database, key: bytes, options: set[bytes], pairs: Arguments) -> Rep
         if previous != total:
             value.put(member, total)
     if added or changed:
-        db.save(key, value)
+        db.save(key, value, b"zincr" if b"INCR" in options else b"zadd")
     if b"INCR" in options:
         return result
     return added + changed if b"CH" in options else added
@@ -92,7 +92,7 @@ def _may_add(options: set[bytes], previous: float | None, score: float) -> bool:
 
 
 def _zrem(db: Database, args: Arguments) -> Reply:
-    return db.remove_items(args[1], db.find(args[1], SortedSetValue), args[2:])
+    return db.remove_items(args[1], db.find(args[1], SortedSetValue), args[2:], b"zrem")
 
 
 def _zscore(db: Database, args: Arguments) -> Reply:
@@ -209,13 +209,15 @@ def _zrange(db: Database, args: Arguments) -> Reply:
 def _zrangestore(db: Database, args: Arguments) -> Reply:
     query = _parse_query(b"ZRANGE", args[3:], stores=True)
     elements = query.elements(db.find(args[2], SortedSetValue))
-    return store_scores(db, args[1], {member: score for score, member in elements})
+    db.note_misses(args[2:3])
+    scores = {member: score for score, member in elements}
+    return store_scores(db, args[1], scores, b"zrangestore")
 
 
-def store_scores(db: Database, key: bytes, scores: dict[bytes, float]) -> int:
+def store_scores(db: Database, key: bytes, scores: dict[bytes, float], event: bytes) -> int:
     """Let a sorted set be at a key, or nothing if it is empty; return the number of members."""
     if scores:
-        db.put(key, SortedSetValue(scores))
+        db.put(key, SortedSetValue(scores), event)
     elif db.get(key) is not None:
         db.remove(key)
     return len(scores)
@@ -228,7 +230,8 @@ def _zremrange(db: Database, args: Arguments) -> Reply:
     kind = _RANGES[args[0].upper().removeprefix(b"ZREMRANGEBY")]
     query = _Query(_parse_range(kind, args[2:4], False), False, 0, -1, False)
     value = db.find(args[1], SortedSetValue)
-    return db.remove_items(args[1], value, [member for _, member in query.elements(value)])
+    members = [member for _, member in query.elements(value)]
+    return db.remove_items(args[1], value, members, args[0].lower())
 
 
 def _zcount(db: Database, args: Arguments) -> Reply:
@@ -259,7 +262,8 @@ def pop_elements(
     if value is None or not count:
         return []
     elements = value.order[-count:][::-1] if from_end else value.order[:count]
-    db.remove_items(key, value, [member for _, member in elements])
+    event = b"zpopmax" if from_end else b"zpopmin"
+    db.remove_items(key, value, [member for _, member in elements], event)
     return elements
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Iterator
+
 from .command import (
     LEAST,
-    MOST_STRING_BYTES,
     NOT_FLOAT,
     SYNTAX,
     Arguments,
@@ -39,17 +41,26 @@ def _mget(db: Database, args: Arguments) -> Reply:
     return [value.data if isinstance(value, StringValue) else None for value in values]
 
 
-def _put(db: Database, key: bytes, data: bytes, expiry: int | None = None) -> None:
+def _put(
+    db: Database, key: bytes, data: bytes, expiry: int | None = None, event: bytes = b"set"
+) -> None:
     value = StringValue(data)
     value.expiry = expiry
-    db.put(key, value)
+    db.put(key, value, event)
 
 
-def _replace(db: Database, key: bytes, data: bytes, previous: Value | None) -> None:
-    """Write a string that has the expiry of the one before."""
-    if len(data) > MOST_STRING_BYTES:
+def check_size(db: Database, size: int) -> None:
+    """Raise CommandError if a string of so many bytes is too long."""
+    if size > db.keyspace.most_string_bytes:
         raise CommandError("ERR string exceeds maximum allowed size (proto-max-bulk-len)")
-    _put(db, key, data, None if previous is None else previous.expiry)
+
+
+def replace_string(
+    db: Database, key: bytes, data: bytes, previous: Value | None, event: bytes
+) -> None:
+    """Write a string that has the expiry of the one before."""
+    check_size(db, len(data))
+    _put(db, key, data, None if previous is None else previous.expiry, event)
 
 
 def _expiry_option(db: Database, args: Arguments, option: bytes, amount: bytes) -> int:
@@ -84,11 +95,15 @@ def _set(db: Database, args: Arguments) -> Reply:
     expiry = None if lifetime is None else _expiry_option(db, args, *lifetime)
     previous = db.find(args[1], StringValue) if b"GET" in options else db.get(args[1])
     reply = previous.data if b"GET" in options and isinstance(previous, StringValue) else None
+    if b"GET" in options:
+        db.note_misses(args[1:2])
     if (b"NX" in options and previous is not None) or (b"XX" in options and previous is None):
         return reply
     if b"KEEPTTL" in options and previous is not None:
         expiry = previous.expiry
     _put(db, args[1], args[2], expiry)
+    if lifetime is not None:
+        db.notify("g", b"expire", args[1])
     return reply if b"GET" in options else OK
 
 
@@ -102,17 +117,20 @@ def _setnx(db: Database, args: Arguments) -> Reply:
 def _setex(db: Database, args: Arguments) -> Reply:
     option = b"PX" if args[0].upper() == b"PSETEX" else b"EX"
     _put(db, args[1], args[3], _expiry_option(db, args, option, args[2]))
+    db.notify("g", b"expire", args[1])
     return OK
 
 
 def _getset(db: Database, args: Arguments) -> Reply:
     previous = db.string(args[1])
+    db.note_misses(args[1:2])
     _put(db, args[1], args[2])
     return previous
 
 
 def _getdel(db: Database, args: Arguments) -> Reply:
     data = db.string(args[1])
+    db.note_misses(args[1:2])
     if data is not None:
         db.remove(args[1])
     return data
@@ -124,6 +142,7 @@ def _getex(db: Database, args: Arguments) -> Reply:
     if len(args) > 2 and not is_persist and (option not in _EXPIRY_OPTIONS or len(args) != 4):
         raise CommandError(SYNTAX)
     value = db.find(args[1], StringValue)
+    db.note_misses(args[1:2])
     if value is None:
         return None
     expiry = _expiry_option(db, args, option, args[3]) if len(args) == 4 else None
@@ -159,8 +178,10 @@ def _msetnx(db: Database, args: Arguments) -> Reply:
 
 def _append(db: Database, args: Arguments) -> Reply:
     previous = db.find(args[1], StringValue)
-    data = args[2] if previous is None else previous.data + args[2]
-    _replace(db, args[1], data, previous)
+    data = b"" if previous is None else previous.data
+    check_size(db, len(data) + len(args[2]))
+    data += args[2]
+    replace_string(db, args[1], data, previous, b"append")
     return len(data)
 
 
@@ -186,17 +207,16 @@ def _setrange(db: Database, args: Arguments) -> Reply:
     data = b"" if previous is None else previous.data
     if not patch:
         return len(data)
-    if offset + len(patch) > MOST_STRING_BYTES:
-        raise CommandError("ERR string exceeds maximum allowed size (proto-max-bulk-len)")
+    check_size(db, offset + len(patch))
     data = data[:offset].ljust(offset, b"\0") + patch + data[offset + len(patch) :]
-    _replace(db, args[1], data, previous)
+    replace_string(db, args[1], data, previous, b"setrange")
     return len(data)
 
 
 def _add(db: Database, key: bytes, increment: int) -> Reply:
     previous = db.find(key, StringValue)
     total = added(0 if previous is None else parse_integer(previous.data), increment)
-    _replace(db, key, b"%d" % total, previous)
+    replace_string(db, key, b"%d" % total, previous, b"incrby")
     return total
 
 
@@ -223,8 +243,81 @@ def _incrbyfloat(db: Database, args: Arguments) -> Reply:
     previous = db.find(args[1], StringValue)
     number = parse_long_double(b"0" if previous is None else previous.data, NOT_FLOAT)
     data = added_float(number, parse_long_double(args[2]))
-    _replace(db, args[1], data, previous)
+    replace_string(db, args[1], data, previous, b"incrbyfloat")
     return data
+
+
+_MOST_LCS_CELLS = 25_000_000
+
+
+def _lcs(db: Database, args: Arguments) -> Reply:
+    options = [arg.upper() for arg in args[3:]]
+    least, index = 0, 0
+    while index < len(options):
+        if options[index] == b"MINMATCHLEN" and index + 1 < len(options):
+            least = max(parse_integer(args[4 + index]), 0)
+            index += 1
+        elif options[index] not in (b"IDX", b"LEN", b"WITHMATCHLEN"):
+            raise CommandError(SYNTAX)
+        index += 1
+    has_ranges, is_length = b"IDX" in options, b"LEN" in options
+    if has_ranges and is_length:
+        raise CommandError("ERR If you want both the length and indexes, please just use IDX.")
+    values = [db.get(key) for key in args[1:3]]
+    if any(value is not None and not isinstance(value, StringValue) for value in values):
+        raise CommandError("ERR The specified keys must contain string values")
+    left, right = (value.data if isinstance(value, StringValue) else b"" for value in values)
+    if len(left) * len(right) > _MOST_LCS_CELLS:
+        raise CommandError(
+            f"ERR Insufficient memory, failed allocating transient memory for LCS: strings of "
+            f"{len(left)} and {len(right)} bytes"
+        )
+    pairs = _common_pairs(left, right)
+    if is_length:
+        return len(pairs)
+    if not has_ranges:
+        return bytes(left[index] for index, _ in pairs)
+    matches: list[Reply] = []
+    for (start, end), (other_start, other_end) in _runs(pairs):
+        length = end - start + 1
+        if length >= least:
+            match: list[Reply] = [[start, end], [other_start, other_end]]
+            matches.append([*match, length] if b"WITHMATCHLEN" in options else match)
+    return {b"matches": matches, b"len": len(pairs)}
+
+
+def _common_pairs(left: bytes, right: bytes) -> list[tuple[int, int]]:
+    """Return the positions of a longest common subsequence, from the last to the first."""
+    rows = [array("I", bytes(4 * (len(right) + 1)))]
+    for byte in left:
+        above, row = rows[-1], array("I", [0])
+        last = 0
+        for index, other in enumerate(right):
+            last = above[index] + 1 if byte == other else max(above[index + 1], last)
+            row.append(last)
+        rows.append(row)
+    pairs, i, j = [], len(left), len(right)
+    while i and j:
+        if left[i - 1] == right[j - 1]:
+            i, j = i - 1, j - 1
+            pairs.append((i, j))
+        elif rows[i - 1][j] > rows[i][j - 1]:
+            i -= 1
+        else:
+            j -= 1
+    return pairs[::-1]
+
+
+def _runs(pairs: list[tuple[int, int]]) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    """Yield where both strings have common bytes one after another, the last ones first."""
+    end = len(pairs)
+    while end:
+        start = end - 1
+        while start and pairs[start - 1] == (pairs[start][0] - 1, pairs[start][1] - 1):
+            start -= 1
+        (first, other_first), (last, other_last) = pairs[start], pairs[end - 1]
+        yield (first, last), (other_first, other_last)
+        end = start
 
 
 COMMANDS: dict[str, Command] = {
@@ -238,6 +331,7 @@ COMMANDS: dict[str, Command] = {
     "getset": command(_getset, 3, "write denyoom fast"),
     "incr": command(_incr, 2, "write denyoom fast"),
     "incrby": command(_incrby, 3, "write denyoom fast"),
+    "lcs": command(_lcs, -3, "readonly", 1, 2),
     "incrbyfloat": command(_incrbyfloat, 3, "write denyoom fast"),
     "mget": command(_mget, -2, "readonly fast", 1, -1),
     "mset": command(_mset, -3, "write denyoom", 1, -1, 2),

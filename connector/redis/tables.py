@@ -22,7 +22,7 @@ Does not know: commands, memory.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,8 +31,10 @@ import pyarrow as pa
 
 from relstate.storage import (
     Entry,
+    Environment,
     Kind,
     Proposal,
+    ReadPlan,
     Reads,
     Row,
     SegmentRecord,
@@ -85,6 +87,8 @@ _TYPES = {
     "series": pa.map_(pa.int64(), pa.struct({"value": pa.binary(), "expiry": _EXPIRY})),
 }
 _MILLISECOND = 1000
+# After so many bytes of segments memory is released, which takes about a millisecond.
+_RELEASED_BYTES = 8 << 20
 
 
 @dataclass(slots=True)
@@ -119,6 +123,12 @@ class WholeDatabases:
     def __bool__(self) -> bool:
         return bool(self.flushed or self.created)
 
+    def copy(self) -> WholeDatabases:
+        """Return the same numbers, in sets of their own."""
+        return WholeDatabases(
+            set(self.written), set(self.flushed), set(self.created), set(self.deleted)
+        )
+
     @property
     def numbers(self) -> set[int]:
         """All of them."""
@@ -133,10 +143,26 @@ class Batch:
     databases: dict[int, DatabaseChanges]
 
 
+@dataclass(frozen=True, slots=True)
+class StoredKeys:
+    """The keys of a table at one epoch, which any thread may read."""
+
+    plan: ReadPlan
+    environment: Environment
+
+    def read(self, vnode: int | None = None) -> Iterator[tuple[bytes, int | None]]:
+        """Yield the keys, or those of one vnode, with their expiries."""
+        vnodes = range(self.plan.vnode_count) if vnode is None else range(vnode, vnode + 1)
+        for batch in self.plan.read((vnodes,), self.environment):
+            expiries = batch.column("expiry").cast(pa.int64()).to_pylist()
+            for key, expiry in zip(batch.column("key").to_pylist(), expiries, strict=True):
+                yield key, None if expiry is None else expiry // _MILLISECOND
+
+
 class StoredTables:
     """The tables of a store.
 
-    `read` and `keys` are called in one thread, `commit` in another, `compact` in a third one.
+    `commit` is called in one thread, `compact` in another, and all else in a third one.
     """
 
     def __init__(self, store: Store) -> None:
@@ -148,6 +174,7 @@ class StoredTables:
         self._grown: frozenset[int] = frozenset()
         """The ids of the tables whose files may have to be merged."""
         self._looked_at = 0
+        self._written_bytes = 0
         self.refresh()
 
     def _open(self, number: int) -> None:
@@ -195,34 +222,32 @@ class StoredTables:
         # Another writer may leave a collection without parts.
         return value if value is None or isinstance(value, StringValue) or len(value) else None
 
-    def keys(
-        self, number: int, vnode: int | None = None, *, expiring: bool = False
-    ) -> Iterator[tuple[bytes, int | None]]:
-        """Yield the keys of a database, or of one vnode, with their expiries.
-
-        ``expiring``: only keys that expire.
-        """
+    def keys(self, number: int) -> StoredKeys | None:
+        """Return the keys that a database has now; None if it has no table."""
         if number not in self._tables:
-            return
+            return None
         plan = self._store.read_plan(table_name(number), columns=["key", "expiry"])
-        if expiring:
-            plan = plan.filtered("expiry IS NOT NULL")
-        vnodes = (range(plan.vnode_count) if vnode is None else range(vnode, vnode + 1),)
-        for batch in plan.read(vnodes, self._store.environment):
-            expiries = batch.column("expiry").cast(pa.int64()).to_pylist()
-            for key, expiry in zip(batch.column("key").to_pylist(), expiries, strict=True):
-                yield key, None if expiry is None else expiry // _MILLISECOND
+        return StoredKeys(plan, self._store.environment)
+
+    def expiring_keys(self, number: int) -> StoredKeys | None:
+        """Return the keys of a database that expire; None if it has no table."""
+        stored = self.keys(number)
+        if stored is None:
+            return None
+        return StoredKeys(stored.plan.filtered("expiry IS NOT NULL"), stored.environment)
 
     @property
     def vnode_count(self) -> int:
         """The number of vnodes, into which keys are divided."""
         return self._store.settings.vnode_count
 
-    def vnode_of(self, number: int, key: bytes) -> int:
-        """Return the vnode of a key."""
+    def vnode_function(self, number: int) -> Callable[[bytes], int]:
+        """Return what returns the vnode of a key, in any thread: 0 if there is no table yet."""
+        if number not in self._tables:
+            return lambda _: 0
         definition = self._store.state.table(table_name(number)).definition
         encoding = encoding_of(definition, self.vnode_count)
-        return encoding.prefix.vnode_of(encoding.encode_key([key]))
+        return lambda key: encoding.prefix.vnode_of(encoding.encode_key([key]))
 
     def has_table(self, number: int) -> bool:
         """Return whether a database has a table yet."""
@@ -280,11 +305,19 @@ class StoredTables:
             store.jobs.discard(segments)
             raise
         self._grown |= grown
+        self._release_memory(segments)
         for number in batch.databases:
             self._seen[number] = result.epoch
         for number, changes in batch.databases.items():
             if changes.is_deleted:
                 self._drop(number)
+
+    def _release_memory(self, segments: Sequence[SegmentRecord]) -> None:
+        """Return memory to the system after large commits: Arrow would keep what they needed."""
+        self._written_bytes += sum(segment.size for segment in segments)
+        if self._written_bytes > _RELEASED_BYTES:
+            self._written_bytes = 0
+            pa.default_memory_pool().release_unused()
 
     def compact(self) -> None:
         """Merge files of the tables where that is due. Errors of the store are logged."""
@@ -296,7 +329,7 @@ class StoredTables:
         """Drop the table of a database. It stays, empty, if that is not possible."""
         try:
             self._store.drop_table(table_name(number), if_exists=True)
-        except errors.RelstateError as error:
+        except Exception as error:  # the batch is committed: an error would repeat it
             _logger.warning("the table of database %d cannot be dropped: %s", number, error)
         else:
             del self._tables[number]
@@ -407,6 +440,25 @@ def _write(writer: TableWriter, changes: DatabaseChanges) -> None:
                 {"key": pa.array(keys, pa.binary()), column: _content_array(column, parts)}
             )
         )
+
+
+def content_array(kind: str, contents: Sequence[Any]) -> pa.Array:
+    """Return contents of values of a type as the table's column of the type has them."""
+    return _content_array(_COLUMN_OF[kind], contents)
+
+
+def content_values(kind: str, column: pa.Array) -> list[Any]:
+    """Return what `content_array` made an array of: bytes, or the parts by their names.
+
+    KeyError if there is no such type; TypeError if the array has another one.
+    """
+    if column.type != _TYPES[_COLUMN_OF[kind]]:
+        raise TypeError(f"{column.type} for {kind}")
+    values: list[Any] = column.to_pylist()
+    if kind == StringValue.kind:
+        return values
+    parts_of = _entries_of if kind == SeriesValue.kind else _parts_of
+    return [parts_of(value) for value in values]
 
 
 def _content_array(column: str, contents: Sequence[Any]) -> pa.Array:

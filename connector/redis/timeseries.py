@@ -39,7 +39,7 @@ def _tsadd(db: Database, args: Arguments) -> Reply:
         value.remove(timestamps)
     else:
         value.put(dict(zip(timestamps, words[1::2], strict=True)), expiry)
-    db.save(args[1], value)
+    db.save(args[1], value, b"tsadd")
     return OK
 
 
@@ -54,7 +54,7 @@ def _tsrem(db: Database, args: Arguments) -> Reply:
     value = db.find(args[1], SeriesValue)
     if value is not None:
         value.remove(timestamps)
-        db.save(args[1], value)
+        db.save(args[1], value, b"tsrem")
     return OK
 
 

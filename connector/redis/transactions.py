@@ -5,7 +5,7 @@ The commands of a transaction run one after another within one batch, so they ar
 
 from __future__ import annotations
 
-from .command import Arguments, Wait
+from .command import Arguments
 from .replies import NO_ARRAY, OK, CommandError, Reply
 from .session import Session, SessionCommand
 
@@ -38,8 +38,7 @@ def _exec(session: Session, _: Arguments) -> Reply:
     replies: list[Reply] = []
     for queued in queue:
         try:
-            reply = session.run(queued.command, queued.args)
-            replies.append(reply.empty if isinstance(reply, Wait) else reply)
+            replies.append(session.run_at_once(queued.command, queued.args))
         except CommandError as error:
             replies.append(error)
     return replies

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from relstate.connector.failure import strip_tracebacks
+from relstate.connector.spark.received import received
 from relstate.connector.task_report import RowCounts, TaskReport
 from relstate.storage import (
     UPSERTS,
@@ -82,7 +83,7 @@ class DmlTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the changes of one task, and yield its report for the driver."""
-        return strip_tracebacks(self._reports(batches))
+        return strip_tracebacks(self._reports(received(batches)))
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
         """Write the changes of one task, and return its report."""
@@ -111,9 +112,24 @@ class DmlTask:
                 if self.ttl is not None:
                     ttls = pa.repeat(pa.scalar(self.ttl, pa.int64()), batch.num_rows)
                 rows = self._with_computed(batch, _rows(batch), operations)
-                writer.write(rows, self._kinds(operations), ttls)
+                dropped = operations[writer.write(rows, self._kinds(operations), ttls)]
+                self._check_dropped(dropped)
+                counts -= np.bincount(dropped, minlength=len(counts))
             segments = writer.finish()
-        return TaskReport(started, segments, counts=_row_counts(counts))
+            violations = writer.violations
+        return TaskReport(started, segments, counts=_row_counts(counts), violations=violations)
+
+    def _check_dropped(self, operations: NDArray[np.uint8]) -> None:
+        """CheckViolationError if a row would be dropped under its new key, and gone under its old.
+
+        ``operations``: of the rows that an expectation drops.
+        """
+        if (operations == Operation.MOVE_TO).any():
+            raise errors.CheckViolationError(
+                f"table {self.target.definition.name!r}: a row that gets another key violates an "
+                "expectation ON VIOLATION DROP ROW, so it would be lost; nothing was committed: "
+                "leave it out, or INSERT and DELETE"
+            )
 
     def _with_computed(
         self, batch: pa.RecordBatch, rows: pa.RecordBatch, operations: NDArray[np.uint8]

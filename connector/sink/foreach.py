@@ -26,7 +26,8 @@ class ForeachBatchWriter:
 
     ``application`` replaces the query's own id, as Spark Connect needs; ``partitions``: how many
     tasks write, None to let the writer choose; ``clustered``: all changes of a key are in one
-    partition, in order. ``ttl``, ``ttl_column`` and ``patch`` are the options of a write.
+    partition, in order. ``ttl``, ``ttl_column``, ``patch`` and ``bad_rows`` are
+    the options of a write.
     """
 
     target: WriteTarget
@@ -37,6 +38,7 @@ class ForeachBatchWriter:
     ttl: str | None = None
     ttl_column: str | None = None
     patch: bool = False
+    bad_rows: str | None = None
 
     def __post_init__(self) -> None:
         """OptionError for arguments that do not fit each other, or the table."""
@@ -88,4 +90,6 @@ class ForeachBatchWriter:
             options["ttlColumn"] = self.ttl_column
         if self.patch:
             options["patch"] = "true"
+        if self.bad_rows is not None:
+            options["badRows"] = self.bad_rows
         return options

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from relstate.connector.failure import strip_tracebacks
+from relstate.connector.spark.received import received
 from relstate.storage import ReadPlan, StorageTable, cast
 
 # Many keys are looked up in less time than few: each file is searched once for all of them. So many
@@ -80,7 +81,7 @@ class PairLookup:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the pairs of one task."""
-        return strip_tracebacks(self._pairs(batches))
+        return strip_tracebacks(self._pairs(received(batches)))
 
     def _pairs(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         table = self.lookup.plan.open()
@@ -120,7 +121,7 @@ class RowLookup:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one task."""
-        return strip_tracebacks(self._rows(batches))
+        return strip_tracebacks(self._rows(received(batches)))
 
     def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         filled = [batch for batch in batches if batch.num_rows]

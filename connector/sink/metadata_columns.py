@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from relstate.storage import Kind, TableDefinition, errors, no_key_error
+from relstate.storage import Kind, Misfit, TableDefinition, errors, no_key_error
 
 _IGNORED, _INSERT, _UPDATE, _DELETE = range(4)
 _OPERATIONS = {
@@ -90,6 +90,26 @@ class OperationColumn:
             return rows, kinds
         changing = np.flatnonzero(codes != _IGNORED)
         return rows.take(pa.array(changing)), kinds[changing]
+
+    def misfits(self, batch: pa.RecordBatch) -> list[Misfit]:
+        """Return which rows `split` refuses, and why; no row has two reasons."""
+        codes = self._codes(batch)
+        unknown = np.asarray(codes.is_null())
+        misfits = [Misfit(self.name, f"{self.name!r} names no operation", unknown)]
+        if self.append_only:
+            others = np.asarray(codes.fill_null(_INSERT)) != _INSERT
+            reason = f"{self.name!r} is not an insert, and the table is append-only"
+            misfits.append(Misfit(self.name, reason, others))
+        return [misfit for misfit in misfits if misfit.flags.any()]
+
+    def changing(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
+        """Return the positions of the rows that `split` returns."""
+        return np.flatnonzero(np.asarray(self._codes(batch)) != _IGNORED)
+
+    def _codes(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the code of each row's operation, NULL for one that names none."""
+        operations = pc.utf8_lower(batch.column(self._index(batch.schema)))
+        return pa.array(_CODES).take(pc.index_in(operations, value_set=pa.array(_OPERATIONS)))
 
     def _index(self, schema: pa.Schema) -> int:
         return _column_index(schema, self.name, "operation column")

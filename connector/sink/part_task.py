@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from relstate.connector.failure import strip_tracebacks
+from relstate.connector.spark.received import received
 from relstate.connector.task_report import RowCounts, TaskReport
 from relstate.storage import (
     Change,
@@ -54,7 +55,7 @@ class PartTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the changes of one task, and yield its report for the driver."""
-        return strip_tracebacks(self._reports(batches))
+        return strip_tracebacks(self._reports(received(batches)))
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
         """Write changes and return the report of it."""

@@ -15,15 +15,20 @@ from pyspark.sql import functions as f
 
 from relstate.connector.parallelism import parallelism
 from relstate.connector.syntax.tokens import quoted
+from relstate.connector.types import cast_text
 from relstate.storage import TableSchema
 
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 
 
 def unit_expression(schema: TableSchema, vnode_count: int, units: int) -> str:
-    """Return, in Spark's SQL, the parallel unit of ``units`` that owns a row's vnode, an INT."""
+    """Return, in Spark's SQL, the parallel unit of ``units`` that owns a row's vnode, an INT.
+
+    A key that does not fit its type counts as NULL here: the task that gets it says what is wrong.
+    """
     keys = ", ".join(
-        f"CAST({quoted(column.name)} AS {column.type})" for column in schema.distribution_columns
+        f"TRY_CAST({quoted(column.name)} AS {cast_text(column.type)})"
+        for column in schema.distribution_columns
     )
     vnode = f"pmod(xxhash64({keys}), {vnode_count})"
     return f"CAST({vnode} * {units} DIV {vnode_count} AS INT)"

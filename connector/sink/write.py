@@ -10,9 +10,11 @@ Does not know: how a write is planned, or how a commit wins its race.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceStreamArrowWriter,
@@ -21,19 +23,28 @@ from pyspark.sql.datasource import (
 
 from relstate.connector import catalog_table
 from relstate.connector.failure import strip_traceback
+from relstate.connector.spark.received import received
 from relstate.connector.task_report import TaskIdentity, TaskReport, received_reports
 from relstate.storage import (
+    NO_REFUSED_ROWS,
     Proposal,
+    RefusedRows,
     SegmentRecord,
     Store,
+    TableDefinition,
     TableWriter,
     Transaction,
+    Violations,
     WriteTarget,
+    altered_meanwhile_error,
     environment_of,
     errors,
+    schema_digest,
+    types,
 )
 
 from .metadata_columns import OperationColumn, RowExpiry
+from .quarantine import Quarantine, refused_where
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +52,9 @@ class WriteJob:
     """What is written where. It is sent to the tasks.
 
     ``overwrite``: the rows replace all others. ``is_patch``: they change parts of rows.
-    ``is_done``: the write was committed before, so nothing is written.
+    ``is_done``: the write was committed before, so nothing is written. ``merged``: the columns of
+    the rows, if the table gets those that it lacks: the target has them already. ``quarantine``:
+    where the rows go that the table does not take; None if one of them fails the write.
     """
 
     target: WriteTarget
@@ -52,6 +65,8 @@ class WriteJob:
     is_done: bool = False
     expiry: RowExpiry | None = None
     is_patch: bool = False
+    merged: tuple[types.Field, ...] | None = None
+    quarantine: Quarantine | None = None
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
         """Write the rows of one task, and return what the driver needs to commit them.
@@ -62,22 +77,66 @@ class WriteJob:
         identity = TaskIdentity.current()
         if identity.is_nested:
             catalog_table.refuse_creation()
-        return TaskReport(started, self._written(batches), identity)
+        digest = None
+        if self.merged is not None:
+            digest = schema_digest(self.target.definition.schema)
+        segments, violations = self._written(batches, identity)
+        return TaskReport(started, segments, identity, schema=digest, violations=violations)
 
-    def _written(self, batches: Iterator[pa.RecordBatch]) -> tuple[SegmentRecord, ...]:
-        with self.target.open() as writer:
-            for batch in batches:
-                if batch.num_rows and not self.is_done:
+    def _written(
+        self, batches: Iterator[pa.RecordBatch], identity: TaskIdentity
+    ) -> tuple[tuple[SegmentRecord, ...], tuple[Violations, ...]]:
+        if self.quarantine is None:
+            with self.target.open() as writer:
+                for batch in self._to_write(batches):
                     self._write(writer, batch)
-            return writer.finish()
+                return writer.finish(), writer.violations
+        with self.target.open() as writer, self.quarantine.open(identity) as refused:
+            for batch in self._to_write(batches):
+                refused.add(batch, self.write_fitting(writer, batch))
+            return (*writer.finish(), *refused.finish()), writer.violations
+
+    def _to_write(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the batches that have rows to write, and read all of them."""
+        for batch in batches:
+            if batch.num_rows and not self.is_done:
+                yield batch
 
     def _write(self, writer: TableWriter, batch: pa.RecordBatch) -> None:
+        rows, kinds, ttls = self._split(batch)
+        if self.is_patch:
+            writer.patch(rows, ttls)
+        else:
+            writer.write(rows, kinds, ttls)
+
+    def write_fitting(self, writer: TableWriter, batch: pa.RecordBatch) -> RefusedRows:
+        """Write the rows of a batch that the table takes, and return the others.
+
+        Errors as of `TableWriter.write_fitting`.
+        """
+        unknown = NO_REFUSED_ROWS
+        positions = np.arange(batch.num_rows)
+        try:
+            rows, kinds, ttls = self._split(batch)
+        except (errors.UnknownOperationError, errors.AppendOnlyError):
+            assert self.operations is not None
+            unknown = refused_where(self.operations.misfits(batch))
+            positions = np.delete(positions, unknown.positions)
+            batch = batch.take(pa.array(positions))
+            rows, kinds, ttls = self._split(batch)
+        refused = writer.write_fitting(rows, kinds, ttls)
+        if len(refused) and self.operations is not None:
+            positions = positions[self.operations.changing(batch)]
+        refused = replace(refused, positions=positions[refused.positions])
+        return RefusedRows.joined([unknown, refused])
+
+    def _split(
+        self, batch: pa.RecordBatch
+    ) -> tuple[pa.RecordBatch, NDArray[np.uint8] | None, pa.Array | None]:
+        """Return the rows of a batch, their kinds and their TTLs, without the columns of these."""
         kinds = ttls = None
         if self.expiry is not None:
             batch, ttls = self.expiry.split(batch)
-        if self.is_patch:
-            writer.patch(batch, ttls)
-            return
         if self.operations is not None and ttls is None:
             batch, kinds = self.operations.split(batch)
         elif self.operations is not None:
@@ -85,7 +144,7 @@ class WriteJob:
             batch, kinds = self.operations.split(batch.append_column(_TTL, ttls))
             ttls = batch.column(_TTL)
             batch = batch.drop_columns([_TTL])
-        writer.write(batch, kinds, ttls)
+        return batch, kinds, ttls
 
 
 # No column of a table has this name: it is not an identifier of SQL.
@@ -127,17 +186,29 @@ def make_proposal(
 ) -> Proposal | None:
     """Return what to commit; None for an upsert without rows, which changes nothing."""
     segments = tuple(segment for report in reports for segment in report.segments)
-    if not segments and not job.overwrite:
+    violations = tuple(item for report in reports for item in report.violations)
+    if not (segments or violations or job.overwrite or job.merged is not None):
         return None
-    table_id = job.target.definition.table_id
     return Proposal(
         operation=_operation(job),
         started=min(report.started for report in reports),
+        data_change=bool(segments or violations) or job.overwrite,
         segments=segments,
         written_under=(job.target.definition,),
-        based_tables=(table_id,) if job.overwrite else (),
+        violations=violations,
+        based_tables=_replaced_tables(job),
         transactions=() if transaction is None else (transaction,),
     )
+
+
+def _replaced_tables(job: WriteJob) -> tuple[int, ...]:
+    """Return the ids of the tables whose rows a write replaces: those set aside, too."""
+    if not job.overwrite:
+        return ()
+    table_id = job.target.definition.table_id
+    if job.quarantine is None:
+        return (table_id,)
+    return (table_id, job.quarantine.target.definition.table_id)
 
 
 def _operation(job: WriteJob) -> str:
@@ -151,12 +222,27 @@ def _commit(job: WriteJob, reports: Sequence[TaskReport], transaction: Transacti
     if proposed is None:
         return
     definition = job.target.definition
-    with Store.open(job.target.path) as store:
+    with Store.open(job.target.path) as store, store.jobs.discarding(proposed.segments):
         if definition.table_id not in store.state.tables:
             raise errors.TableNotFoundError(
                 f"the table {definition.name!r} was dropped during the write; nothing was committed"
             )
-        store.jobs.commit(proposed)
+        if job.merged is None:
+            store.jobs.commit(proposed)
+            return
+        _check_written_under(definition, reports)
+        store.jobs.commit_merging(proposed, definition, job.merged)
+
+
+def _check_written_under(definition: TableDefinition, reports: Sequence[TaskReport]) -> None:
+    """ConflictError if the tasks of a stream wrote under another schema than is to be committed.
+
+    Spark plans the commit of a micro-batch after its tasks.
+    """
+    schemas = (definition.schema, *definition.older_schemas)
+    digests = {schema_digest(schema) for schema in schemas}
+    if any(report.schema not in digests for report in reports):
+        raise altered_meanwhile_error(definition.name)
 
 
 def _batch_transaction(job: WriteJob, reports: Sequence[TaskReport]) -> Transaction | None:
@@ -204,7 +290,7 @@ class _TaskWriter:
     @strip_traceback
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task."""
-        return self._job.run(iterator).message()
+        return self._job.run(received(iterator)).message()
 
 
 class BatchWriter(_TaskWriter, DataSourceArrowWriter):
@@ -216,7 +302,7 @@ class BatchWriter(_TaskWriter, DataSourceArrowWriter):
         commit_batch(self._job, messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Leave the files: a commit that failed may have landed; vacuum removes the others."""
+        """Leave the files of a commit that failed: it may have landed, or has removed them."""
 
 
 class StreamWriter(_TaskWriter, DataSourceStreamArrowWriter):
@@ -236,4 +322,4 @@ class StreamWriter(_TaskWriter, DataSourceStreamArrowWriter):
         messages: Sequence[WriterCommitMessage | None],
         batchId: int,  # noqa: N803 - Spark's name
     ) -> None:
-        """Leave the files: a commit that failed may have landed; vacuum removes the others."""
+        """Leave the files of a commit that failed: it may have landed, or has removed them."""

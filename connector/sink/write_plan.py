@@ -22,11 +22,14 @@ from relstate.storage import (
     TableDefinition,
     TableSchema,
     WriteTarget,
+    arrow,
+    environment_of,
     errors,
 )
 
-from .merge_schema import merge_schema, mismatch_error
 from .metadata_columns import OperationColumn, RowExpiry, check_order
+from .quarantine import Quarantine, write_options_json
+from .schema_mismatch import mismatch_error
 from .write import BatchWriter, StreamWriter, WriteJob
 
 
@@ -64,39 +67,65 @@ def _job(options: WriteOptions, schema: StructType, overwrite: bool) -> WriteJob
         if options.operation_column is not None:
             promise = "'clustered'='true'"
             check_order(target.definition, options.clustered, "option 'opColumn'", promise)
-        target = _fitted(store, target, options, arrow_schema_of(schema))
+        rows = _rows_schema(target, options, arrow_schema_of(schema))
+        merged = tuple(arrow.fields_of(rows)) if options.merge_schema else None
+        present = target.definition
+        if merged is not None:
+            target = store.jobs.merged_target(target, merged)
+        if options.patch:
+            target.check_patch(rows)
+        else:
+            _check_fits(store, target, present, rows, is_merged=merged is not None)
         is_done = _is_done(store, target, options)
+        quarantine = _quarantine(store, options) if options.quarantine else None
     return WriteJob(
         target,
-        _operations(options.operation_column, target.definition),
+        operation_column(options.operation_column, target.definition),
         overwrite,
         options.application,
         options.version,
         is_done,
-        _expiry(options, target.definition.schema),
+        row_expiry(options.ttl, options.ttl_column, target.definition.schema),
         options.patch,
+        merged,
+        quarantine,
     )
 
 
-def _fitted(
-    store: Store, target: WriteTarget, options: WriteOptions, schema: pa.Schema
-) -> WriteTarget:
-    """Return the target with a schema that rows of a schema fit. SchemaMismatchError."""
-    operations = _operations(options.operation_column, target.definition)
-    expiry = _expiry(options, target.definition.schema)
+def _quarantine(store: Store, options: WriteOptions) -> Quarantine:
+    """Return where the rows go that the table does not take."""
+    return Quarantine(
+        store.jobs.quarantine_target(options.table),
+        environment_of(options.path).random_id(),
+        options.application,
+        options.version,
+        write_options_json(options.operation_column, options.ttl, options.ttl_column),
+    )
+
+
+def _rows_schema(target: WriteTarget, options: WriteOptions, schema: pa.Schema) -> pa.Schema:
+    """Return the schema of rows without the columns that options name. SchemaMismatchError."""
+    operations = operation_column(options.operation_column, target.definition)
+    expiry = row_expiry(options.ttl, options.ttl_column, target.definition.schema)
     rows = schema if expiry is None else expiry.check_schema(schema)
     rows = rows if operations is None else operations.check_schema(rows)
-    if options.merge_schema:
-        merge_schema(store, options.table, rows)
-        target = store.jobs.write_target(options.table)
-    if options.patch:
-        target.check_patch(rows)
-        return target
+    target.definition.check_versions(rows.names)
+    return rows
+
+
+def _check_fits(
+    store: Store,
+    target: WriteTarget,
+    present: TableDefinition,
+    rows: pa.Schema,
+    *,
+    is_merged: bool,
+) -> None:
+    """SchemaMismatchError unless rows of a schema fit a target; ``present``: its definition now."""
     try:
         target.definition.schema.check_schema(rows)
     except errors.SchemaMismatchError as error:
-        raise mismatch_error(store, target.definition, error, rows) from None
-    return target
+        raise mismatch_error(store, present, error, rows, is_merged=is_merged) from None
 
 
 def _is_done(store: Store, target: WriteTarget, options: WriteOptions) -> bool:
@@ -107,7 +136,8 @@ def _is_done(store: Store, target: WriteTarget, options: WriteOptions) -> bool:
     return last is not None and last.run is None and options.version <= last.batch
 
 
-def _operations(name: str | None, definition: TableDefinition) -> OperationColumn | None:
+def operation_column(name: str | None, definition: TableDefinition) -> OperationColumn | None:
+    """Return the operation column of a write, as its option names it; None if there is none."""
     if name is None:
         return None
     properties = definition.properties
@@ -120,11 +150,11 @@ def _operations(name: str | None, definition: TableDefinition) -> OperationColum
     )
 
 
-def _expiry(options: WriteOptions, schema: TableSchema) -> RowExpiry | None:
-    name = options.ttl_column
-    if options.ttl is None and name is None:
+def row_expiry(ttl: int | None, column: str | None, schema: TableSchema) -> RowExpiry | None:
+    """Return when the rows of a write expire, as its options say; None if the table says it."""
+    if ttl is None and column is None:
         return None
-    return RowExpiry(options.ttl, name, name is not None and _has(schema, name))
+    return RowExpiry(ttl, column, column is not None and _has(schema, column))
 
 
 def _has(schema: TableSchema, name: str) -> bool:

@@ -7,6 +7,8 @@ Does not know: options, stores, rows.
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping
+
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -19,6 +21,16 @@ from pyspark.sql.types import StructType
 
 class RelstateDataSource(DataSource):
     """Tables of a relstate store: read and written, in batches and as streams."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        """SessionError in a version of Spark that relstate does not work with.
+
+        Only now: what failed in an import would hide every other Python data source from Spark.
+        """
+        from relstate.connector.spark.version import check_version, pyspark_version
+
+        check_version(pyspark_version())
+        super().__init__(options)
 
     @classmethod
     def name(cls) -> str:

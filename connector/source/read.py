@@ -63,8 +63,10 @@ from .change_events import EventPlan, check_event_schema, event_columns, feed_sc
 
 # What the driver reads by itself at most, in stored bytes: a task costs more than reading them.
 DRIVER_BYTES = 8 << 20
-# Bytes to examine per partition by default: a task of Spark costs as much as reading 1 MiB.
-PARTITION_BYTES = 32 << 20
+# Bytes to examine per partition by default, until there are so many partitions; and of a larger
+# read, as Spark divides files: a task in which Spark groups rows costs up to 0.25 s of processor
+# time.
+_PARTITION_BYTES, _SMALL_PARTITIONS, _LARGE_PARTITION_BYTES = 32 << 20, 8, 128 << 20
 # So many keys, looked up singly, make a partition.
 PARTITION_POINTS = 4096
 
@@ -148,9 +150,15 @@ def _plan(options: ReadOptions) -> ReadPlan:
     return plan
 
 
+def partitions_of(size: int) -> int:
+    """Return how many tasks read so many bytes by default."""
+    small = min(-(-size // _PARTITION_BYTES), _SMALL_PARTITIONS)
+    return max(1, small, -(-size // _LARGE_PARTITION_BYTES))
+
+
 def default_read_partitions(plan: ReadPlan) -> int:
     """Return how many tasks a read has by default."""
-    most = max(1, -(-plan.examined_bytes() // PARTITION_BYTES))
+    most = partitions_of(plan.examined_bytes())
     pruning = plan.pruning()
     if pruning.ranges != 0:
         return most
@@ -290,7 +298,7 @@ def checked_names(table: TableSchema, options: FeedOptions, schema: StructType) 
 
 def default_partitions(plan: ChangePlan) -> int:
     """Return how many tasks read a plan by default."""
-    return max(1, -(-plan.stored_bytes // PARTITION_BYTES))
+    return partitions_of(plan.stored_bytes)
 
 
 def _schema_at(store: Store, table: str, epoch: int) -> TableSchema:

@@ -9,6 +9,10 @@ Does not know: how changes are found.
 After a crash in the first micro-batch Spark asks for the first offset again, and more may have been
 committed by then. So every offset also has the epoch where the stream began, and the end of the
 first micro-batch decides where it starts.
+
+Spark 4.1 asks for the end of a micro-batch without its start, which this process does not know
+before its own first one. That end has the beginning that a new query would have, and a mark: it
+counts only if Spark then asks for the first offset, which it does for a new query alone.
 """
 
 from __future__ import annotations
@@ -16,21 +20,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxFiles,
-    SupportsTriggerAvailableNow,
-)
 from pyspark.sql.types import StructType
 
 from relstate.connector import catalog_table
 from relstate.connector.failure import strip_traceback
 from relstate.connector.options import FeedOptions, feed_stream_options
+from relstate.connector.spark.capabilities import MICRO_BATCH_LIMITS
+from relstate.connector.spark.streams import SupportsTriggerAvailableNow, limit_of, most_commits
+from relstate.connector.spark.version import pyspark_version
 from relstate.connector.types import arrow_schema_of
 from relstate.storage import FeedPlan, FeedSnapshot, Store, TableDefinition, errors
 
@@ -44,6 +45,9 @@ from .read import (
     in_format,
 )
 
+if TYPE_CHECKING:
+    from relstate.connector.spark.streams import ReadLimit
+
 
 @dataclass(frozen=True, slots=True)
 class FeedOffset:
@@ -51,7 +55,8 @@ class FeedOffset:
 
     ``began``: the epoch after which changes are emitted; with ``snapshot`` all rows of that epoch
     are emitted first, and ``is_whole`` says that they are not emitted yet. ``table_id``
-    distinguishes this table from a later one of its name.
+    distinguishes this table from a later one of its name. ``is_unplaced``: it was made without the
+    start of its micro-batch, so ``began`` and ``snapshot`` hold if the query was new.
 
     Promises: `FeedOffset.from_json(offset.to_json()) == offset`; one offset has one JSON text.
     """
@@ -61,6 +66,7 @@ class FeedOffset:
     snapshot: bool
     epoch: int
     is_whole: bool = False
+    is_unplaced: bool = False
 
     @classmethod
     def whole(cls, table_id: int, epoch: int) -> FeedOffset:
@@ -83,26 +89,36 @@ class FeedOffset:
 
     def at(self, epoch: int) -> FeedOffset:
         """Return the offset of the same stream at an epoch."""
-        return replace(self, epoch=epoch)
+        return replace(self, epoch=epoch, is_unplaced=False)
+
+    def unplaced_at(self, epoch: int) -> FeedOffset:
+        """Return the end, at an epoch, of a micro-batch that starts here if the query is new."""
+        return replace(self, epoch=epoch, is_whole=False, is_unplaced=True)
 
     def to_json(self) -> dict[str, Any]:
         """Return the offset as JSON values. In checkpoints: never change a name, nor the order."""
-        return {
+        value = {
             "table": self.table_id,
             "began": self.began,
             "snapshot": self.snapshot,
             "epoch": self.epoch,
             "whole": self.is_whole,
         }
+        return value | {"unplaced": True} if self.is_unplaced else value
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> FeedOffset:
         """Return the offset that `to_json` described. OptionError if it is not one."""
         try:
             return cls(
-                value["table"], value["began"], value["snapshot"], value["epoch"], value["whole"]
+                value["table"],
+                value["began"],
+                value["snapshot"],
+                value["epoch"],
+                value["whole"],
+                value.get("unplaced", False),
             )
-        except (KeyError, TypeError):
+        except (AttributeError, KeyError, TypeError):
             raise errors.OptionError(
                 f"{value!r} in the query's checkpoint is not an offset of a change feed: the "
                 "checkpoint belongs to another query"
@@ -125,6 +141,9 @@ def plan_stream(texts: Mapping[str, str], schema: StructType) -> ChangeStreamRea
     SchemaMismatchError for columns that its feed does not have.
     """
     options = feed_stream_options(catalog_table.stored_options(schema, texts))
+    lack = MICRO_BATCH_LIMITS.lack(pyspark_version())
+    if lack is not None and options.epochs_per_trigger is not None:
+        raise errors.OptionError(lack)
     return ChangeStreamReader(options, schema)
 
 
@@ -140,6 +159,9 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: int | None = None
         # The epoch of the last offset that the query had.
         self._reached: int | None = None
+        # Without starts: whether the query is new, and the end of the last micro-batch.
+        self._is_new = False
+        self._end: FeedOffset | None = None
         # Columns that cannot be read fail here, when the query starts.
         checked_names(self._definition().schema, options, schema)
 
@@ -151,18 +173,29 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @strip_traceback
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return where a new query begins; the same in all of a run."""
-        if self._first is None:
-            self._first = self._beginning()
-        return self._first.to_json()
+        self._is_new = True
+        return self._first_offset().to_json()
 
     @strip_traceback
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Return the end of the micro-batch after ``start``; ``start`` if nothing changed."""
+    def latestOffset(  # noqa: N802 - Spark's name
+        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, Any]:
+        """Return the end of the micro-batch after ``start``; ``start`` if nothing changed.
+
+        Without a ``start`` that is the end of the last micro-batch.
+        """
+        if start is None:
+            start = self._unplaced_end() if self._end is None else self._end.to_json()
+        end = self._end_after(start, most_commits(limit))
+        self._end = FeedOffset.from_json(end)
+        return end
+
+    def _end_after(self, start: dict[str, Any], most: int | None) -> dict[str, Any]:
         offset = FeedOffset.from_json(start)
         self._reached = offset.epoch
         if offset.is_whole:
             return offset.after_snapshot().to_json()
-        epoch = self._next_epoch(offset, limit)
+        epoch = self._next_epoch(offset, most)
         return start if epoch is None else offset.at(epoch).to_json()
 
     @strip_traceback
@@ -174,8 +207,7 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Return how many commits a micro-batch takes; Spark's limit counts them as files."""
-        most = self._options.epochs_per_trigger
-        return ReadAllAvailable() if most is None else ReadMaxFiles(most)
+        return limit_of(self._options.epochs_per_trigger)
 
     @strip_traceback
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
@@ -188,9 +220,12 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return the parts of the micro-batch between two offsets."""
         first, last = FeedOffset.from_json(start), FeedOffset.from_json(end)
-        if first.began != last.began:
+        self._end = last
+        is_new = self._is_new and first == self._first
+        if is_new if last.is_unplaced else first.began != last.began:
             first = last.beginning()
-        if first == last:
+        self._check_table(last.table_id, first.table_id)
+        if first.epoch == last.epoch and first.is_whole == last.is_whole:
             return []
         plan = in_format(self._plan(first, last), self._options)
         count = self._options.partitions or default_partitions(plan)
@@ -220,17 +255,33 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return FeedOffset.after(table_id, epoch - 1)
         return FeedOffset.whole(table_id, store.epoch)
 
-    def _next_epoch(self, offset: FeedOffset, limit: ReadLimit) -> int | None:
+    def _first_offset(self) -> FeedOffset:
+        """Return where a new query begins; the same in all of a run."""
+        if self._first is None:
+            self._first = self._beginning()
+        return self._first
+
+    def _unplaced_end(self) -> dict[str, Any]:
+        """Return the newest epoch as the end of a micro-batch whose start is unknown."""
+        epoch = self._open().epoch
+        try:
+            first = self._first_offset()
+        except errors.RelstateError:
+            # Spark asks a new query for its first offset next, which raises it.
+            first = FeedOffset.after(self._definition().table_id, epoch)
+        return first.unplaced_at(max(epoch, first.epoch)).to_json()
+
+    def _next_epoch(self, offset: FeedOffset, most: int | None) -> int | None:
         """Return the last epoch of the next micro-batch; None if nothing changed."""
         newest = self._newest_epoch(offset.table_id, offset.epoch)
         if newest <= offset.epoch:
             return None
         last = newest if self._target is None else min(newest, self._target)
-        if last == newest and not isinstance(limit, ReadMaxFiles):
+        if last == newest and most is None:
             return newest
         epochs = iter(self._open().jobs.feed_epochs(offset.table_id, offset.epoch, last))
-        if isinstance(limit, ReadMaxFiles):
-            epochs = islice(epochs, limit.max_files)
+        if most is not None:
+            epochs = islice(epochs, most)
         return max(epochs, default=None)
 
     def _plan(self, first: FeedOffset, last: FeedOffset) -> FeedPlan | FeedSnapshot:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql import types as s
 from pyspark.sql.streaming.query import StreamingQuery
@@ -29,6 +29,7 @@ from relstate.connector.types import fields_of
 from relstate.connector.views.views import Views
 from relstate.storage import Store, WriteTarget, errors
 
+from .batch_refresh import BatchRefresh
 from .change_batches import BatchWrite, start_stream
 from .change_expressions import (
     Expression,
@@ -151,7 +152,7 @@ def changes_table(target: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class HistoryApplier:
-    """Applies changes to the history ``name``. It holds no session, so it can be pickled.
+    """Applies changes to the history ``name``. It can be pickled.
 
     ``target``: the table of changes. ``application`` names the writer of writes that must happen
     once.
@@ -160,6 +161,7 @@ class HistoryApplier:
     name: str
     target: WriteTarget
     history: ChangeHistory
+    refresh: BatchRefresh
     application: str | None = None
 
     @classmethod
@@ -188,7 +190,9 @@ class HistoryApplier:
         )
         if name.lower() not in store.state.table_ids:
             views.create(name, history.query(table))
-        return cls(name, store.jobs.write_target(table), history, application)
+        target = store.jobs.write_target(table)
+        refresh = BatchRefresh(target.path, name, views)
+        return cls(name, target, history, refresh, application)
 
     @staticmethod
     def _check_view(store: Store, name: str, query: str) -> None:
@@ -228,14 +232,9 @@ class HistoryApplier:
         return start_stream(source, self._write, checkpoint, trigger, name)
 
     def _write(self, batch: DataFrame, batch_id: int) -> None:
-        session = batch.sparkSession
-        with adaptively(session):
+        with adaptively(batch.sparkSession):
             ForeachBatchWriter(self.target, self.application)(self.history.changes(batch), batch_id)
-        self._refresh(session)
-
-    def _refresh(self, session: SparkSession) -> None:
-        with Store.open(self.target.path) as store:
-            Views(session, store).refresh([self.name])
+        self.refresh(batch.sparkSession)
 
 
 def _chosen(

@@ -1,17 +1,19 @@
 """The check of views: a view's rows against its SELECT, and its state against its inputs.
 
-Promises: Spark runs the SELECT over the inputs at the epochs that the view reflects, with the
-columns that they had when it was created, and under the settings of its creation; nothing is
-changed; a view that cannot be checked does not stop the check of the others.
-Does not know: how views are maintained.
+Promises: Spark runs the SELECT over the rows that the inputs had at the epochs which the view
+reflects, with the columns that they had when it was created, and under the settings of its
+creation; rows in its quarantine are left out of them; nothing is changed; a view that cannot be
+checked does not stop the check of the others. Does not know: how views are maintained.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as s
@@ -22,19 +24,24 @@ from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.connector.syntax.present_time import query_at
 from relstate.connector.syntax.tokens import quoted
 from relstate.connector.types import struct_of
+from relstate.connector.views.checked_epochs import checked_epochs
 from relstate.connector.views.determined import Determined, determined_fields
 from relstate.connector.views.lineage import is_replacement, view_ids
 from relstate.connector.views.plan.materialize import Materialize
+from relstate.connector.views.quarantine import RowSelection, key_codec
 from relstate.connector.views.rebuild import TOLERANCE, find_differences
 from relstate.connector.views.runner import JobRunner
 from relstate.connector.views.sessions import Sessions, batch_sessions, keep_active_session
+from relstate.connector.views.signed import signed_fields
 from relstate.storage import (
     CatalogView,
     ReadPlan,
     Store,
     StoreState,
     TableSchema,
+    arrow,
     errors,
+    types,
 )
 from relstate.storage import Column as TableColumn
 
@@ -103,14 +110,18 @@ def _against_select(
     """Yield the differences between the rows of a view and those of its SELECT."""
     store, name = runner.store, state.name_of(view.view_id)
     session = sessions.of(view.definition.settings)
-    expected = select_frame(session, store, state, view)
+    quarantine = runner.quarantine_of(state, view.view_id)
+    plan = runner.plan_of(state, view.view_id)
+    selections = {} if quarantine is None else quarantine.selections(plan)
+    expected = select_frame(session, store, state, view, selections)
     own = QueryReader(session, store, {view.view_id: state.epoch})
     actual = own.frame(own.plan(f"SELECT * FROM {quoted(name)}"))
-    root = runner.plan_of(state, view.view_id).root
+    root = plan.root
     determined = determined_fields(root)
     if determined is None:
         return
     actual, expected = (_determined_part(frame, root, determined) for frame in (actual, expected))
+    actual, expected = (_with_signs(frame, root, determined) for frame in (actual, expected))
     missing, surplus, example = _compare(actual, expected)
     if missing or surplus:
         yield (
@@ -133,6 +144,22 @@ def _determined_part(frame: DataFrame, root: Materialize, determined: Determined
         elif name in determined.unordered and not _has_no_order(column.dataType):
             columns.append(f.sort_array(f"c{index}"))
     return frame.select(columns or [f.lit(True)])
+
+
+def _with_signs(frame: DataFrame, root: Materialize, determined: Determined) -> DataFrame:
+    """Return the determined rows with the zeros of floats as text, in which -0 is not 0.
+
+    Of the fields whose values are those of rows; which row it is has to be determined, too.
+    """
+    if not determined.has(name for _, name in root.visible):
+        return frame
+    signed = signed_fields(root)
+    zeros = [
+        f.when(f.col(name) == 0, f.col(name).cast("string")).alias(f"{name}_zero")
+        for name, (_, field) in zip(frame.columns, root.visible, strict=True)
+        if field in signed and _is_float(frame.schema[name])
+    ]
+    return frame.select("*", *zeros)
 
 
 def _compare(actual: DataFrame, expected: DataFrame) -> tuple[int, int, str]:
@@ -216,10 +243,17 @@ def _is_float(field: s.StructField) -> bool:
 
 
 def select_frame(
-    spark: SparkSession, store: Store, state: StoreState, view: CatalogView
+    spark: SparkSession,
+    store: Store,
+    state: StoreState,
+    view: CatalogView,
+    selections: Mapping[int, RowSelection] = MappingProxyType({}),
 ) -> DataFrame:
-    """Return the rows of a view's SELECT at the epochs, and the present time, of its progress."""
-    epochs, clock = dict(view.progress.inputs), view.progress.clock
+    """Return the rows of a view's SELECT at the epochs, and the present time, of its progress.
+
+    ``selections``: by the ids of its inputs, of the rows that are not in its quarantine.
+    """
+    epochs, clock = checked_epochs(state, view), view.progress.clock
     created = view.definition.planned_epoch or state.tables[view.view_id].definition.created_epoch
     query, reader = ParsedQuery.parse(view.definition.query), QueryReader(spark, store)
     if clock is not None:
@@ -238,7 +272,7 @@ def select_frame(
         columns_by_name = {column.name: column for column in schema.visible_columns}
         names = query.columns_read(list(columns_by_name)) or tuple(columns_by_name)[:1]
         frames[f"relation_{number}"] = _input_frame(
-            reader, plan, [columns_by_name[name] for name in names]
+            reader, plan, [columns_by_name[name] for name in names], selections.get(table_id)
         )
     if not frames:
         # Without relations the text is not a template: Spark leaves its braces as they are.
@@ -259,18 +293,48 @@ def _schema_at(store: Store, plan: ReadPlan, epoch: int) -> TableSchema:
     )
 
 
-def _input_frame(reader: QueryReader, plan: ReadPlan, columns: list[TableColumn]) -> DataFrame:
+def _input_frame(
+    reader: QueryReader,
+    plan: ReadPlan,
+    columns: list[TableColumn],
+    selection: RowSelection | None = None,
+) -> DataFrame:
     """Return a table's rows with columns that it had when the view was created.
 
-    A column that was dropped or got another type since is NULL: the view does not read it.
+    ``selection``: of the rows; None for all. A column that was dropped or got another type since is
+    NULL: the view does not read it.
     """
     schema = plan.definition.schema
     now = {(column.id, column.type): column.name for column in schema.columns}
     read = [now[column.id, column.type] for column in columns if (column.id, column.type) in now]
-    frame = reader.relation(replace(plan, columns=tuple(read) or (schema.key_columns[0].name,)))
+    key = [column.name for column in schema.key_columns]
+    names = read or key[:1]
+    if selection is not None:
+        names = list(dict.fromkeys((*names, *key)))
+    frame = reader.relation(replace(plan, columns=tuple(names)))
+    if selection is not None:
+        frame = _without_keys(frame, key, selection)
     return frame.select(
         [_input_column(now.get((column.id, column.type)), column) for column in columns]
     )
+
+
+def _without_keys(frame: DataFrame, key: Sequence[str], selection: RowSelection) -> DataFrame:
+    """Return the rows of a table that a selection does not leave out.
+
+    Spark evaluates nothing of a query over them for the others: it would move conditions, and keys
+    of joins, below the anti join, but moves none through a filter that is not deterministic.
+    """
+    fields = [selection.scan.type_of(name) for name in selection.scan.primary_key]
+    numbered = [types.Field(f"k{number}", of) for number, of in enumerate(fields)]
+    columns = key_codec(selection.scan).decode(selection.left_out)
+    rows = pa.Table.from_arrays(columns, schema=arrow.arrow_schema(numbered))
+    left_out = frame.sparkSession.createDataFrame(rows, struct_of(numbered))
+    condition = f.lit(True)
+    for name, field in zip(key, numbered, strict=True):
+        condition = condition & frame[quoted(name)].eqNullSafe(left_out[field.name])
+    rows = frame.join(left_out, condition, "left_anti")
+    return rows.where(f.monotonically_increasing_id() >= 0)
 
 
 def _input_column(name: str | None, column: TableColumn) -> Column:

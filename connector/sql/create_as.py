@@ -8,9 +8,11 @@ Does not know: how the statement is written.
 
 from __future__ import annotations
 
+import logging
+
 from pyspark.sql import DataFrame, SparkSession
 
-from relstate.connector.failure import unwrap_errors
+from relstate.connector.failure import in_short, unwrap_errors
 from relstate.connector.sink.dml_task import DmlTask
 from relstate.connector.syntax.tokens import quoted
 from relstate.connector.task_report import RowCounts
@@ -35,6 +37,8 @@ from .query_reader import QueryReader
 
 _RETRIES = 5
 
+_logger = logging.getLogger(__name__)
+
 
 class TableCreator:
     """Creates tables from queries, in one store and one session."""
@@ -49,7 +53,7 @@ class TableCreator:
         TableExistsError, SchemaError, UnsupportedTypeError, OptionError, DataError where rows do
         not fit, DependentViewsError, ConflictError if others changed what it read every time.
         """
-        with unwrap_errors():
+        with in_short(), unwrap_errors():
             for _ in range(_RETRIES):
                 try:
                     return self._attempt(statement)
@@ -73,7 +77,7 @@ class TableCreator:
             )
         replaced = replaced_tables(state, statement.name)
         started = self._store.environment.now()
-        reader = QueryReader(self._spark, self._store)
+        reader = QueryReader(self._spark, self._store, shows_places=False)
         table = _new_table(statement, reader.frame(reader.plan(statement.query)))
         target = self._store.jobs.new_target(table)
         insert = Insert(statement.name, statement.query)
@@ -82,28 +86,32 @@ class TableCreator:
         relations = changes.query.relations
         reads = ReadSet(self._store, relations)
         is_blind = all(relation.is_pinned for relation in relations)
-        result = self._store.jobs.commit(
-            Proposal(
-                operation="create table as select",
-                started=min([started, *(report.started for report in reports)]),
-                segments=tuple(segment for report in reports for segment in report.segments),
-                created_tables=(table,),
-                first_table_id=target.definition.table_id,
-                dropped_tables=replaced,
-                reads=None if is_blind else Reads(reader.epoch, reads.is_changed_by),
-            )
+        proposal = Proposal(
+            operation="create table as select",
+            started=min([started, *(report.started for report in reports)]),
+            segments=tuple(segment for report in reports for segment in report.segments),
+            created_tables=(table,),
+            first_table_id=target.definition.table_id,
+            dropped_tables=replaced,
+            reads=None if is_blind else Reads(reader.epoch, reads.is_changed_by),
         )
+        with self._store.jobs.discarding(proposal.segments):
+            result = self._store.jobs.commit(proposal)
         return DmlResult(result.epoch, RowCounts(self._count(target.definition, result.epoch)))
 
     def _count(self, definition: TableDefinition, epoch: int) -> int | None:
-        """Return the number of rows of a new table; None if counting them would take long."""
+        """Return the number of rows of a new table; None if counting them would take long.
+
+        None, too, if it fails: the statement is committed.
+        """
         try:
             plan = self._store.read_plan(definition.name, epoch=epoch)
             if definition.schema.row_id is not None:
                 return plan.stored_rows
             # Rows of one key are one row.
             return plan.open().count() if plan.stored_rows <= MOST_COUNTED else None
-        except errors.RelstateError:
+        except Exception as error:
+            _logger.debug("the rows of a new table were not counted", exc_info=error)
             return None
 
 

@@ -27,7 +27,13 @@ from relstate.connector.syntax.tokens import TokenReader, excerpt
 from relstate.storage import errors
 
 from . import refusals
-from .ddl import default_position, read_descriptions, read_new_name
+from .ddl import (
+    ExpectedAction,
+    default_position,
+    read_descriptions,
+    read_expectation,
+    read_new_name,
+)
 from .generated_clause import read_generated
 
 QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
@@ -48,6 +54,7 @@ class CreateTable:
     properties: dict[str, str] = field(default_factory=dict)
     or_replace: bool = False
     constraints: dict[str, str] = field(default_factory=dict)
+    expectations: dict[str, tuple[str, ExpectedAction]] = field(default_factory=dict)
     defaults: dict[str, str] = field(default_factory=dict)
     generated: dict[str, str] = field(default_factory=dict)
 
@@ -101,7 +108,15 @@ _REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
     (("CLONE",), _COPY),
 )
 _CONSTRAINTS = ("UNIQUE", "FOREIGN", "FOREIGN KEY", "PRIMARY KEY")
-_Check: TypeAlias = tuple[str | None, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """A CHECK, which may have no name, or an expectation, if it says what becomes of rows."""
+
+    name: str | None
+    expression: str
+    on_violation: ExpectedAction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +167,7 @@ def _read_create(reader: TokenReader, *, or_replace: bool) -> Creation:
     primary_key, distribution_key = keys[0] if keys else (None, None)
     if reader.accept("AS") or any(reader.next_is(word) for word in QUERIES):
         if columns.definitions or columns.checks:
-            first = [*columns.definitions, *(text for _, text in columns.checks)][0]
+            first = [*columns.definitions, *(check.expression for check in columns.checks)][0]
             raise errors.UnsupportedStatementError(
                 f"the columns of {name!r} are those of its query: leave out {excerpt(first)}, and "
                 "write only PRIMARY KEY (column, …) in the parentheses"
@@ -175,22 +190,30 @@ def _read_create(reader: TokenReader, *, or_replace: bool) -> Creation:
         if_not_exists,
         properties,
         or_replace,
-        _named_checks(columns.checks),
+        *_named_checks(columns.checks),
         columns.defaults,
         columns.generated,
     )
 
 
-def _named_checks(checks: Sequence[_Check]) -> dict[str, str]:
-    """Return constraints by their names; those without one get a number."""
+def _named_checks(
+    checks: Sequence[_Check],
+) -> tuple[dict[str, str], dict[str, tuple[str, ExpectedAction]]]:
+    """Return (constraints, expectations) by their names; those without one get a number."""
     names = [
-        f"check_{number}" if name is None else name
-        for number, (name, _) in enumerate(checks, start=1)
+        f"check_{number}" if check.name is None else check.name
+        for number, check in enumerate(checks, start=1)
     ]
     for name in names:
         if names.count(name) > 1:
             raise errors.UnsupportedStatementError(f"two constraints are named {name!r}")
-    return {name: expression for name, (_, expression) in zip(names, checks, strict=True)}
+    constraints, expectations = {}, {}
+    for name, check in zip(names, checks, strict=True):
+        if check.on_violation is None:
+            constraints[name] = check.expression
+        else:
+            expectations[name] = check.expression, check.on_violation
+    return constraints, expectations
 
 
 def _read_clauses(reader: TokenReader) -> dict[str, str]:
@@ -226,7 +249,7 @@ def _accept_using(reader: TokenReader) -> bool:
 def _read_columns(reader: TokenReader) -> _Columns:
     """Return what a list in parentheses defines."""
     columns = _Columns()
-    for item in reader.parenthesised():
+    for item in reader.definitions():
         check = read_check(TokenReader(reader.text, item))
         if check is not None:
             columns.checks.append(check)
@@ -283,19 +306,32 @@ def _ends_default(item: Sequence[Token], index: int) -> bool:
 
 
 def read_check(reader: TokenReader) -> _Check | None:
-    """Read ``[CONSTRAINT name] CHECK (condition)``, up to the end; None if it is not next."""
+    """Read a CHECK or an expectation, up to the end; None if it is not next.
+
+    ``[CONSTRAINT name] CHECK (condition)``, or ``CONSTRAINT name EXPECT (condition)`` and, if rows
+    are not only counted, ``ON VIOLATION DROP ROW`` or ``FAIL UPDATE``.
+    """
     name = None
+    if reader.next_is("EXPECT", "("):
+        raise errors.UnsupportedStatementError(
+            f"{excerpt(reader.source(reader.rest()))}: an expectation has a name, by which its "
+            "violations are counted: write CONSTRAINT name EXPECT (condition)"
+        )
     if not reader.next_is("CHECK", "("):
         if not reader.accept("CONSTRAINT"):
             return None
         name = reader.name("the constraint's name")
+        if reader.accept("EXPECT"):
+            expectation = read_expectation(reader)
+            reader.finish()
+            return _Check(name, *expectation)
         if not reader.next_is("CHECK"):
             return None
     reader.expect("CHECK")
     items = reader.parenthesised()
     reader.accept("ENFORCED")
     reader.finish()
-    return name, reader.source([token for item in items for token in item])
+    return _Check(name, reader.source([token for item in items for token in item]))
 
 
 def _without_checks(text: str, item: Sequence[Token]) -> tuple[Sequence[Token], list[_Check]]:

@@ -20,7 +20,7 @@ from relstate.storage import (
     errors,
 )
 
-from .properties import COMMENT, NULLABLE_KEY, PARALLELISM, property_texts
+from .properties import COMMENT, NULLABLE_KEY, ON_ERROR, PARALLELISM, property_texts
 
 
 def creation_text(state: StoreState, name: str) -> str:
@@ -38,7 +38,7 @@ def creation_text(state: StoreState, name: str) -> str:
     if schema.row_id is None:
         parts.append(f"PRIMARY KEY ({_key_text(definition)})")
     parts += [
-        f"CONSTRAINT {quoted(constraint.name)} CHECK ({constraint.expression})"
+        f"CONSTRAINT {quoted(constraint.name)} {constraint.clause}"
         for constraint in definition.constraints
     ]
     lines = ",\n  ".join(parts)
@@ -50,7 +50,10 @@ def _view_text(definition: TableDefinition, view: ViewDefinition) -> str:
     for column in definition.schema.visible_columns:
         comment = "" if column.comment is None else f" COMMENT {_literal(column.comment)}"
         columns.append(f"{quoted(column.name)}{comment}")
-    properties = {PARALLELISM: str(view.mapping.units)} | dict(definition.user_properties)
+    properties = {PARALLELISM: str(view.mapping.units)}
+    if view.quarantine is not None:
+        properties[ON_ERROR] = "quarantine"
+    properties |= dict(definition.user_properties)
     cluster = parse_stored_plan(definition.name, view.plan).root.cluster_columns
     clauses = f"\nCLUSTER BY ({', '.join(map(quoted, cluster))})" if cluster else ""
     clauses += _comment_clause(definition) + _properties_clause(properties)

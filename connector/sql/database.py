@@ -19,18 +19,27 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from relstate.connector.commits import COMMIT_SCHEMA, commit_rows
-from relstate.connector.duration import parse_interval
 from relstate.connector.figures.metrics import metric_values, store_metrics
 from relstate.connector.s3a_options import s3a_options
 from relstate.connector.sink.foreach import ForeachBatchWriter
 from relstate.connector.source.interpreter import use_driver_python
+from relstate.connector.spark.version import check_version, session_version
 from relstate.connector.syntax.parameters import Arguments, bind_arguments
 from relstate.connector.views.listener import ViewStreamListener
 from relstate.connector.views.refresh import Refreshed
 from relstate.connector.views.sessions import is_classic
 from relstate.connector.views.stream import Trigger, ViewStream
 from relstate.connector.views.views import Views
-from relstate.storage import CompactionReport, Predicate, Store, errors, parse_instant
+from relstate.storage import (
+    CompactionReport,
+    ErasureReport,
+    Predicate,
+    Rows,
+    Store,
+    errors,
+    parse_instant,
+    parse_interval,
+)
 
 from . import dml_run
 from .apply_changes import ChangeApplier, make_changelog
@@ -52,6 +61,7 @@ from .frame_write import Mode, write_frame
 from .maintenance import maintain
 from .maintenance_run import MaintenanceRunner
 from .maintenance_statements import MaintenanceStatement
+from .properties import ON_ERROR, view_properties
 from .query_reader import QueryReader
 from .result import Result
 from .show import ShowStatement
@@ -73,11 +83,13 @@ def connect(
     ``storage_options``: as in `Store.create`; for S3 the default is the session's settings
     ``spark.hadoop.fs.s3a.*``.
     StoreNotFoundError or NotAStoreError if there is none; SessionError if ``spark`` is not a
-    session, or has a setting under which no Python source can be read. A local Spark for which no
+    session, is of a version of Spark that relstate does not work with, or has a setting under which
+    no Python source can be read. A local Spark for which no
     PYSPARK_PYTHON is set runs the Python that runs this.
     """
     if not hasattr(spark, "conf"):
         raise errors.SessionError(f"connect needs a SparkSession, not {spark!r}")
+    check_version(session_version(spark))
     batch_rows = spark.conf.get(_BATCH_ROWS)
     if batch_rows is not None and int(batch_rows) <= 0:
         raise errors.SessionError(
@@ -193,14 +205,15 @@ class Database:
         parallelism: int | None = None,
         comment: str | None = None,
         cluster_by: str | Sequence[str] = (),
+        on_error: Literal["fail", "quarantine"] = "fail",
     ) -> int:
         """Create a materialized view with the rows of a DataFrame.
 
         Return the epoch at which it is complete. The frame is built from `table` with the DataFrame
-        API; its SELECT becomes that of the view. ``or_replace``:
-        as in CREATE OR REPLACE; ``cluster_by``: the columns of CLUSTER BY. Errors as of CREATE
-        MATERIALIZED VIEW; UnsupportedStatementError for a frame that is not a SELECT; over Spark
-        Connect for any but a result of `sql`.
+        API; its SELECT becomes that of the view. ``or_replace``: as in CREATE OR REPLACE;
+        ``cluster_by``: the columns of CLUSTER BY; ``on_error``: as the property. Errors as of
+        CREATE MATERIALIZED VIEW; UnsupportedStatementError for a frame that is not a SELECT; over
+        Spark Connect for any but a result of `sql`.
         """
         query = self._frames.query_of(frame)
         properties = {} if comment is None else {"comment": comment}
@@ -212,6 +225,7 @@ class Database:
             user_properties=properties,
             or_replace=or_replace,
             cluster_by=(cluster_by,) if isinstance(cluster_by, str) else tuple(cluster_by),
+            quarantines=view_properties({ON_ERROR: on_error}).on_error == "quarantine",
         )
         ((epoch,),) = self._view_ddl.run(statement).rows
         return int(epoch)
@@ -224,6 +238,14 @@ class Database:
         computed is raised after the others were refreshed.
         """
         return self._views.refresh(_view_names(views))
+
+    def erase(self, table: str, keys: Rows = (), *, dry_run: bool = False) -> ErasureReport:
+        """Delete the rows with some primary keys, and remove them from all files of the store.
+
+        As `Store.erase`, after a refresh of all views. The error of a view that cannot be computed
+        is raised: the rows are deleted then, and still in files.
+        """
+        return self._store.jobs.erase(table, keys, self._views.refresh, dry_run=dry_run)
 
     def check_views(self, views: str | Sequence[str] | None = None) -> tuple[ViewReport, ...]:
         """Compare views, by default all, with their SELECTs, and their state with their inputs.
@@ -248,18 +270,20 @@ class Database:
         available_now: bool = False,
         query_name: str | None = None,
         listener: ViewStreamListener | None = None,
+        stop_on_failure: bool = False,
     ) -> ViewStream:
         """Refresh views, by default all, as their tables change, until the stream is stopped.
 
         ``trigger``: how long to wait between two checks (seconds, or an interval such as
         ``'200 milliseconds'``), None for no wait. ``available_now``: process the current changes,
-        then end. ``query_name``: its name. ``listener``: called for commits and refreshes.
-        ViewNotFoundError, OptionError.
+        then end. ``query_name``: its name. ``listener``: called for commits, refreshes and views
+        that fail. ``stop_on_failure``: a view that cannot be computed ends the stream; by default
+        it goes on with the others. ViewNotFoundError, OptionError.
         """
         if trigger is not None and available_now:
             raise errors.OptionError("trigger and available_now exclude each other; give one")
         seconds = 0.0 if trigger is None else _trigger_seconds(trigger)
-        stream_trigger = Trigger(seconds, available_now)
+        stream_trigger = Trigger(seconds, available_now, stop_on_failure)
         names = _view_names(views)
         return ViewStream(self._views, names, stream_trigger, query_name, listener).start()
 
@@ -332,6 +356,7 @@ class Database:
         ttl: str | int | None = None,
         ttl_column: str | None = None,
         patch: bool = False,
+        bad_rows: Literal["fail", "quarantine"] | None = None,
     ) -> ForeachBatchWriter:
         """Return a function for ``foreachBatch`` that upserts each micro-batch exactly once.
 
@@ -341,6 +366,8 @@ class Database:
         the table has a version column. ``ttl``: after how long the rows expire (seconds, or
         ``'7 days'``); ``ttl_column`` names a column with the seconds of each row.
         ``patch``: the rows change parts of rows of a document table: see docs/documents.md.
+        ``bad_rows``: what becomes of a row that breaks a rule of the table: ``'fail'`` (the
+        default) or ``'quarantine'``, see the option ``badRows``.
         ``partitions``: how many tasks write, each a range of vnodes; without it, rows are
         shuffled only if they are in more partitions than can run at once.
         TableNotFoundError if there is no such table, OptionError for arguments that do not fit.
@@ -355,6 +382,7 @@ class Database:
             None if ttl is None else str(ttl),
             ttl_column,
             patch,
+            bad_rows,
         )
 
     def apply_changes(

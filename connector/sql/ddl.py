@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from sqlglot import Token, TokenType
 
@@ -27,6 +28,9 @@ from relstate.storage import errors
 from . import refusals
 from .generated_clause import read_generated
 from .properties import COMMENT
+
+ExpectedAction: TypeAlias = Literal["count", "drop", "fail"]
+"""What becomes of a row that violates an expectation, as `Store.add_expectation` takes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +105,18 @@ class AddConstraint:
 
 
 @dataclass(frozen=True, slots=True)
+class AddExpectation:
+    """Add an expectation; ``on_violation``: what becomes of a row that violates it."""
+
+    table: str
+    name: str
+    expression: str
+    on_violation: ExpectedAction
+
+
+@dataclass(frozen=True, slots=True)
 class DropConstraint:
-    """Drop a CHECK constraint; with ``if_exists`` a missing one is not an error."""
+    """Drop a CHECK or an expectation; with ``if_exists`` a missing one is not an error."""
 
     table: str
     name: str
@@ -141,6 +155,14 @@ class SetProperties:
 
     table: str
     properties: dict[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class RecoverQuarantine:
+    """Write rows in the quarantine of a table again; ``where``: which, None for all."""
+
+    table: str
+    where: str | None
 
 
 def read_new_name(reader: TokenReader, description: str) -> str:
@@ -188,6 +210,7 @@ Alteration = (
     | WidenColumn
     | AllowNull
     | AddConstraint
+    | AddExpectation
     | DropConstraint
     | SetDefault
     | CommentColumn
@@ -196,7 +219,7 @@ Alteration = (
 )
 
 
-def read_alter_table(reader: TokenReader) -> Alteration:
+def read_alter_table(reader: TokenReader) -> Alteration | RecoverQuarantine:
     """Read what follows ALTER TABLE."""
     table = reader.name("the table's name")
     alteration = _alteration(table, reader)
@@ -224,11 +247,13 @@ def _read_comment_text(reader: TokenReader) -> str | None:
     return comment
 
 
-def _alteration(table: str, reader: TokenReader) -> Alteration:
+def _alteration(table: str, reader: TokenReader) -> Alteration | RecoverQuarantine:
     refusals.ALTERATIONS.check(reader, table)
     if reader.accept("ADD", "CONSTRAINT"):
         name = reader.name("the constraint's name")
         refusals.CONSTRAINTS.check(reader, table)
+        if reader.accept("EXPECT"):
+            return AddExpectation(table, name, *read_expectation(reader))
         reader.expect("CHECK")
         condition = [token for item in reader.parenthesised() for token in item]
         return AddConstraint(table, name, reader.source(condition))
@@ -236,7 +261,7 @@ def _alteration(table: str, reader: TokenReader) -> Alteration:
         if_exists = reader.accept("IF", "EXISTS")
         return DropConstraint(table, reader.name("the constraint's name"), if_exists)
     if reader.accept("ADD", "COLUMNS") or reader.accept("ADD", "COLUMN"):
-        items = reader.parenthesised() if reader.next_is("(") else reader.separated()
+        items = reader.definitions()
         for item in items:
             refusals.check_added(item, reader.source(item))
             _check_plain(table, reader, item)
@@ -267,13 +292,28 @@ def _alteration(table: str, reader: TokenReader) -> Alteration:
         return SetProperties(table, {**read_properties(reader)})
     if reader.accept("UNSET", "TBLPROPERTIES"):
         return SetProperties(table, read_unset_properties(reader))
+    if reader.accept("RECOVER", "QUARANTINE"):
+        where = reader.source(reader.rest()) if reader.accept("WHERE") else None
+        return RecoverQuarantine(table, where)
     raise reader.unexpected(
         "ADD COLUMNS, DROP COLUMNS, RENAME COLUMN a TO b, RENAME TO u, ADD CONSTRAINT c CHECK "
-        "(condition), DROP CONSTRAINT c, ALTER COLUMN c TYPE t, ALTER COLUMN c COMMENT 'text', "
+        "(condition), ADD CONSTRAINT c EXPECT (condition), DROP CONSTRAINT c, ALTER COLUMN c TYPE "
+        "t, ALTER COLUMN c COMMENT 'text', "
         "ALTER COLUMN c SET DEFAULT value, ALTER COLUMN c DROP DEFAULT, ALTER COLUMN c DROP NOT "
-        "NULL, or "
-        "[UN]SET TBLPROPERTIES"
+        "NULL, [UN]SET TBLPROPERTIES, or RECOVER QUARANTINE [WHERE condition]"
     )
+
+
+def read_expectation(reader: TokenReader) -> tuple[str, ExpectedAction]:
+    """Read (condition, what becomes of rows that violate it), after the word EXPECT."""
+    condition = reader.source([token for item in reader.parenthesised() for token in item])
+    if not reader.accept("ON", "VIOLATION"):
+        return condition, "count"
+    if reader.accept("DROP", "ROW"):
+        return condition, "drop"
+    if reader.accept("FAIL", "UPDATE"):
+        return condition, "fail"
+    raise reader.unexpected("DROP ROW or FAIL UPDATE; without ON VIOLATION rows are only counted")
 
 
 def _check_plain(table: str, reader: TokenReader, item: Sequence[Token]) -> None:

@@ -7,7 +7,7 @@ Does not know: Spark, how statements are written, or what a property means (prop
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
+from dataclasses import astuple
 from typing import TypeAlias
 
 from relstate.connector.views.renaming import follow_rename
@@ -17,6 +17,7 @@ from .create_table import CreateTable, CreateTableLike
 from .ddl import (
     AddColumns,
     AddConstraint,
+    AddExpectation,
     AllowNull,
     Alteration,
     CommentColumn,
@@ -24,6 +25,7 @@ from .ddl import (
     DropColumns,
     DropConstraint,
     DropTable,
+    RecoverQuarantine,
     RenameColumn,
     RenameTable,
     SetDefault,
@@ -32,10 +34,15 @@ from .ddl import (
 )
 from .index_ddl import CreateIndex, DropIndex, IndexStatement, ShowIndexes
 from .properties import altered_property, creation_arguments, split_properties
+from .recovery import recover_quarantine
 from .result import Result, epoch_result
 from .show_run import show_indexes
 
-DdlStatement: TypeAlias = CreateTable | CreateTableLike | DropTable | IndexStatement | Alteration
+_RECOVERY = "epoch BIGINT NOT NULL, recovered BIGINT NOT NULL, remaining BIGINT NOT NULL"
+
+DdlStatement: TypeAlias = (
+    CreateTable | CreateTableLike | DropTable | IndexStatement | Alteration | RecoverQuarantine
+)
 
 
 class DdlRunner:
@@ -53,10 +60,10 @@ class DdlRunner:
                 self._store.create_table_like(
                     name, source, if_not_exists=if_not_exists, or_replace=or_replace
                 )
-                return epoch_result(self._store.epoch)
+                return epoch_result(self._store.known_epoch)
             case DropTable(name, if_exists, cascade):
                 self._store.drop_table(name, if_exists=if_exists, cascade=cascade)
-                return epoch_result(self._store.epoch)
+                return epoch_result(self._store.known_epoch)
             case CreateIndex(name, table, columns, include, unique, if_not_exists):
                 epoch = self._store.create_index(
                     table,
@@ -71,6 +78,9 @@ class DdlRunner:
                 return epoch_result(self._store.drop_index(table, name, if_exists=if_exists))
             case ShowIndexes(table):
                 return show_indexes(self._store, table)
+            case RecoverQuarantine(table, where):
+                recovery = recover_quarantine(self._store, table, where)
+                return Result([astuple(recovery)], _RECOVERY)
             case _:
                 return epoch_result(self._alter(statement))
 
@@ -83,11 +93,12 @@ class DdlRunner:
             if_not_exists=statement.if_not_exists,
             or_replace=statement.or_replace,
             constraints=statement.constraints,
+            expectations=statement.expectations,
             defaults=statement.defaults,
             generated=statement.generated,
             **creation_arguments(statement.properties),
         )
-        return self._store.epoch
+        return self._store.known_epoch
 
     def _alter(self, statement: Alteration) -> int:
         match statement:
@@ -98,14 +109,15 @@ class DdlRunner:
             case RenameColumn(table, name, new):
                 return self._store.rename_column(table, name, new)
             case RenameTable(table, new):
-                follow = partial(follow_rename, table, new)
-                return self._store.view_catalog.rename_table(table, new, follow)
+                return self._store.view_catalog.rename_table(table, new, follow_rename)
             case WidenColumn(table, name, data_type):
                 return self._store.widen_column(table, name, data_type)
             case AllowNull(table, name):
                 return self._store.allow_null(table, name)
             case AddConstraint(table, name, expression):
                 return self._store.add_constraint(table, name, expression)
+            case AddExpectation(table, name, expression, on_violation):
+                return self._store.add_expectation(table, name, expression, on_violation)
             case DropConstraint(table, name, if_exists):
                 return self._store.drop_constraint(table, name, if_exists=if_exists)
             case SetDefault(table, name, expression):
@@ -129,4 +141,6 @@ class DdlRunner:
         name, value = altered_property(own)
         if name == "ttl":
             return self._store.set_ttl(table, value)
+        if name == "transaction_retention":
+            return self._store.set_transaction_retention(table, value)
         return self._store.set_encoding(table, "row" if value is None else value)

@@ -1,7 +1,7 @@
 """Debezium's change events in JSON, as rows of changes.
 
 An event has one row before and after the change, the operation (``op``: c, u, d, or r for a row of
-the first snapshot) and the position in the database's log. It may be wrapped by Kafka Connect in an
+a snapshot) and the position in the database's log. It may be wrapped by Kafka Connect in an
 object with ``schema`` and ``payload``, or flattened to the row. A value that is NULL is a
 tombstone, by which Kafka removes a key. It follows the event of the delete, so it is left out.
 
@@ -71,7 +71,8 @@ def debezium(
     events that name no connector. ``sequence_by`` names another field of the event, a whole number.
     Positions that do not fit a BIGINT come as text, for a version column of type STRING, with
     ``sequence_by='source.commit_lsn'`` (SQL Server, Db2, Informix), ``'source.rs_id'`` (Oracle's
-    LogMiner) and ``'source.file'`` (MySQL).
+    LogMiner) and ``'source.file'`` (MySQL). Rows of snapshots come before all changes: see
+    `debezium_snapshot`.
 
     Numbers become DATE, TIME and TIMESTAMP by the unit that the event's schema gives. Without a
     schema ``timestamps`` is the unit of TIME and TIMESTAMP columns: ``seconds``, ``millis``,
@@ -91,6 +92,7 @@ def debezium(
         _check_column(frame, name)
     struct = s.StructType.fromDDL(schema) if isinstance(schema, str) else schema
     assert isinstance(struct, s.StructType)
+    _check_names(struct)
     _check_time_types(frame, struct)
     for field in struct.fields:
         check_nested(field)
@@ -115,6 +117,17 @@ def _check_column(frame: DataFrame, column: str) -> None:
         raise errors.SchemaMismatchError(
             f"the data has no column {column!r}; it has {', '.join(frame.columns)}"
         )
+
+
+def _check_names(schema: s.StructType) -> None:
+    """SchemaMismatchError for a column that is named as one of those that `debezium` adds."""
+    for field in schema.fields:
+        if field.name.lower() in (OPERATION, SEQUENCE):
+            raise errors.SchemaMismatchError(
+                f"the schema has a column {field.name!r}, a name of a column that debezium adds: "
+                "leave it out of the schema, or rename it in the connector, with the "
+                "transformation ReplaceField (its property renames)"
+            )
 
 
 def _check_time_types(frame: DataFrame, schema: s.StructType) -> None:

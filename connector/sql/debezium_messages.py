@@ -126,7 +126,10 @@ def _source(name: str) -> Column:
 def _operation() -> Column:
     header = f.col("header")
     is_deleted = header["__deleted"].eqNullSafe("true")
-    flat = f.when(is_deleted, "d").otherwise(f.coalesce(header["__op"], f.lit("u")))
+    # Of a flattened message without an operation the position may say that it is of a snapshot.
+    is_snapshot = f.col("source")["snapshot"] != "false"
+    named = f.coalesce(header["__op"], f.when(is_snapshot, "r"), f.lit("u"))
+    flat = f.when(is_deleted, "d").otherwise(named)
     return f.when(f.col("is_flat"), flat).otherwise(header["op"])
 
 

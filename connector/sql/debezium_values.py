@@ -45,6 +45,16 @@ _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 # The decimals with most digits, and the bytes that they fit.
 _WHOLE, _BYTES = "decimal(38,0)", 16
 _HEX, _COMPLEMENT = "0123456789ABCDEF", "FEDCBA9876543210"
+# What PostgreSQL's values that are no numbers and no moments are in events: as text, in any case,
+# and as numbers of dates and of timestamps (milliseconds or microseconds, and nanoseconds).
+_NOT_FINITE = ("nan", "infinity", "-infinity", "positive_infinity", "negative_infinity")
+_INFINITE_DAYS = ("-2147472693", "-2147472692")
+_INFINITE_MOMENTS = (
+    "9223372036825200000",
+    "-9223372036832400000",
+    str((1 << 63) - 1),
+    str(-1 << 63),
+)
 _MONGODB_DATE = r'^\{\s*"\$date"\s*:\s*(-?[0-9]+)\s*\}$'
 
 _NAMED = "field STRING, name STRING, parameters STRUCT<scale STRING>"
@@ -114,7 +124,10 @@ class Conversion:
             converted = self._time(cell)
         else:
             converted = self._moment(cell)
-        return f.when(value.isNotNull(), f.coalesce(converted, _type_error(cell, data_type)))
+        converted = f.coalesce(converted, _type_error(cell, data_type))
+        return f.when(_is_not_finite(value, data_type), _infinity_error(cell, data_type)).when(
+            value.isNotNull(), converted
+        )
 
     def _number(self, cell: Column, units: Mapping[str, str]) -> Column:
         """Return a number of units in microseconds; NULL where the unit is unknown."""
@@ -348,6 +361,34 @@ def _type_error(cell: Column, data_type: s.DataType) -> Column:
         " of the schema type ",
         f.coalesce(cell["type"]["name"], f.lit("NULL")),
         advice,
+    ).cast(data_type)
+
+
+def _is_not_finite(value: Column, data_type: s.DataType) -> Column:
+    """Return whether a value is NaN or infinite, as text or as the number that stands for it."""
+    numbers: tuple[str, ...] = ()
+    if isinstance(data_type, s.DateType):
+        numbers = _INFINITE_DAYS
+    elif isinstance(data_type, s.TimestampType | s.TimestampNTZType):
+        numbers = _INFINITE_MOMENTS
+    return f.lower(value).isin(*_NOT_FINITE, *numbers)
+
+
+def _infinity_error(cell: Column, data_type: s.DataType) -> Column:
+    advice = "declare the column STRING, or BIGINT where times are numbers, and convert it"
+    if isinstance(data_type, s.DecimalType):
+        advice = (
+            "declare the column STRING; or DOUBLE, and let the connector write decimals as such "
+            "numbers (decimal.handling.mode=double)"
+        )
+    return error_column(
+        "SchemaMismatchError",
+        "the column '",
+        cell["column"],
+        f"' is {data_type.simpleString()}, and an event of Debezium has ",
+        cell["value"],
+        f", which is NaN or infinite, as no {data_type.typeName().split('(')[0].upper()} is: "
+        + advice,
     ).cast(data_type)
 
 

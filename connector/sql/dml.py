@@ -219,9 +219,10 @@ def read_delete(reader: TokenReader) -> Delete | DeleteParts:
     """Read what follows DELETE."""
     items = [] if reader.next_is("FROM") else reader.separated("FROM")
     if reader.token is None:
+        words = excerpt(reader.source(items[0]))
         raise errors.UnsupportedStatementError(
-            f"DELETE {excerpt(reader.source(items[0]))}: write DELETE FROM table, before it the "
-            "parts of rows that go, if not whole rows"
+            f"DELETE {words}: FROM is missing; write DELETE FROM table [WHERE condition]; a column "
+            "or a part of a document is removed by DELETE column FROM table"
         )
     reader.expect("FROM")
     table = reader.name("the table's name")
@@ -416,7 +417,7 @@ def _pass_epoch(reader: TokenReader) -> None:
     reader.accept("FOR")
     for word in ("VERSION", "SYSTEM_VERSION", "TIMESTAMP", "SYSTEM_TIME"):
         if reader.accept(word, "AS", "OF"):
-            reader.skip()
+            reader.constant("an epoch or a time")
 
 
 def _where(reader: TokenReader) -> str | None:

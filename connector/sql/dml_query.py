@@ -13,6 +13,7 @@ Does not know: Spark, or how values are stored.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from sqlglot import exp
 
@@ -254,6 +255,25 @@ def assigned_expressions(
         column.id: assignment.expression
         for column, assignment in zip(columns, assignments, strict=True)
     }
+
+
+def check_expressions(statement: Update | Delete | DeleteParts | Merge) -> None:
+    """UnsupportedStatementError for an expression of a statement that cannot be read."""
+    match statement:
+        case Merge():
+            texts = [statement.condition, *(clause.condition for clause in statement.clauses)]
+            pairs = (clause.assignments or () for clause in statement.clauses)
+            assignments = list(chain.from_iterable(pairs))
+        case Update():
+            texts, assignments = [statement.where], list(statement.assignments)
+        case Delete() | DeleteParts():
+            texts, assignments = [statement.where], []
+    for text in (*texts, *(assignment.expression for assignment in assignments)):
+        try:
+            if text is not None:
+                syntax.parse_condition(text)
+        except errors.UnsupportedExpressionError as error:
+            raise errors.UnsupportedStatementError(f"table {statement.table}: {error}") from None
 
 
 def _select(parts: Sequence[str], source: str, where: str | None) -> str:

@@ -20,14 +20,25 @@ from pyspark.sql import functions as f
 
 from relstate.connector.sink.dml_task import COMPUTED, OLD_VERSION, OPERATION, Operation
 from relstate.connector.syntax.tokens import quoted
-from relstate.connector.types import struct_type
+from relstate.connector.types import cast_text
 from relstate.storage import Column as TableColumn
 from relstate.storage import TableDefinition, errors
 
-from .dml import Action, Assignment, Clause, Delete, Insert, Merge, Place, Update
+from .dml import (
+    Action,
+    Assignment,
+    Clause,
+    Delete,
+    DeleteParts,
+    Insert,
+    Merge,
+    Place,
+    Update,
+)
 from .dml_query import (
     CLAUSE,
     assigned_expressions,
+    check_expressions,
     delete_query,
     merge_query,
     named_columns,
@@ -40,7 +51,7 @@ from .key_equality import Scope, is_same_column
 from .lookup import LookedUp, LookupPlanner, Statement
 from .planned_query import PlannedQuery
 from .query_reader import QueryReader
-from .stored_value import stored_value
+from .stored_value import StoredValues
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +80,6 @@ class DmlPlanner:
         self._columns = definition.schema.columns
         self._visible = definition.schema.visible_columns
         self._keys = definition.schema.key_columns
-        fields = struct_type(self._columns).fields
-        self._types = {
-            column.id: field.dataType for column, field in zip(self._columns, fields, strict=True)
-        }
 
     def changes(self, statement: Insert | Update | Delete | Merge) -> DmlRows:
         """Return the changes of a statement. SchemaMismatchError, UnsupportedStatementError."""
@@ -90,11 +97,19 @@ class DmlPlanner:
         query = self._reader.plan(statement.query)
         frame = self._reader.frame(query)
         columns = self._target_columns(statement, frame)
+        self._definition.check_versions(column.name for column in columns)
         plain = frame.toDF(*(f"c{index}" for index in range(len(columns))))
         values = [
-            f"{self._stored(plain, f'c{index}', column)} AS {quoted(column.name)}"
+            self._stored(plain, f"c{index}", column, by_name=statement.by_name)
+            + f" AS {quoted(column.name)}"
             for index, column in enumerate(columns)
             if column.name not in statement.computed
+        ]
+        given = {column.id for column in columns}
+        values += [
+            f"CAST(NULL AS {cast_text(key.type)}) AS {quoted(key.name)}"
+            for key in self._keys
+            if key.nullable and not key.hidden and key.id not in given
         ]
         return DmlRows(plain.selectExpr(_operation(Operation.UPSERT), *values), query, False)
 
@@ -140,7 +155,7 @@ class DmlPlanner:
 
     def _read(self, statement: Statement, text_of: Callable[[Statement], str]) -> LookedUp:
         """Return the rows of the query of an UPDATE or a DELETE; ``text_of`` returns its text."""
-        query = self._reader.plan(text_of(statement), target=statement.alias)
+        query = planned_query(self._reader, statement, text_of(statement))
         return self._lookups.named_rows(statement, query, text_of)
 
     def _is_needed_to_delete(self, column: TableColumn) -> bool:
@@ -151,8 +166,11 @@ class DmlPlanner:
 
     def _merge_rows(self, statement: Merge) -> DmlRows:
         statement = self._with_given_columns(statement)
+        for clause in statement.clauses:
+            if clause.action is Action.INSERT and clause.assignments is not None:
+                self._definition.check_versions(item.column for item in clause.assignments)
         text = merge_query(statement, self._definition)
-        query = self._reader.plan(text, target=statement.alias)
+        query = planned_query(self._reader, statement, text)
         read = self._lookups.merged_rows(statement, query)
         return _computed(read, lambda read: self._merged_rows(statement, read))
 
@@ -227,7 +245,7 @@ class DmlPlanner:
             for number in range(len(clauses))
             if (name := new_value(number, index)) in frame.columns
         }
-        return _by_clause(values, str(column.type))
+        return _by_clause(values, cast_text(column.type))
 
     # Updates of keys
 
@@ -308,20 +326,22 @@ class DmlPlanner:
         fields = [operation.cast("int").alias(OPERATION), *map(f.col, carried)]
         for column in columns:
             value = values.get(column.name, f.col(quoted(column.name)))
-            fields.append(value.cast(str(column.type)).alias(column.name))
+            fields.append(value.alias(column.name))
         return f.struct(*fields)
 
     # Values
 
-    def _stored(self, frame: DataFrame, name: str, column: TableColumn) -> str:
+    def _stored(
+        self, frame: DataFrame, name: str, column: TableColumn, *, by_name: bool = True
+    ) -> str:
         """Return the SQL of what is stored of a value in a column of the table.
 
-        SchemaMismatchError if nothing of the value's type can be stored in the column.
+        ``by_name``: how the fields of structs are found. SchemaMismatchError if nothing of the
+        value's type can be stored in the column.
         """
         description = f"table {self._definition.name}: the column {column.name!r}"
-        is_ansi = self._reader.session.is_ansi
-        stored = self._types[column.id], str(column.type)
-        return stored_value(frame, name, stored, description, is_ansi=is_ansi)
+        values = StoredValues(self._reader.session.is_ansi, by_name)
+        return values.text(frame, name, column.type, description)
 
 
 _OPERATIONS = {
@@ -329,6 +349,17 @@ _OPERATIONS = {
     Action.INSERT: Operation.CREATE,
     Action.DELETE: Operation.DELETE,
 }
+
+
+def planned_query(
+    reader: QueryReader, statement: Update | Delete | DeleteParts | Merge, text: str
+) -> PlannedQuery:
+    """Return the query of a statement, whose text is given; errors are in the user's words."""
+    try:
+        return reader.plan(text, target=statement.alias)
+    except errors.UnsupportedStatementError:
+        check_expressions(statement)
+        raise
 
 
 def _computed(read: LookedUp, changes: Callable[[LookedUp], DmlRows]) -> DmlRows:

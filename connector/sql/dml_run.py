@@ -12,6 +12,7 @@ Does not know: how statements are written.
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
@@ -22,7 +23,7 @@ from typing import Any, TypeGuard
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from relstate.connector.failure import unwrap_errors
+from relstate.connector.failure import in_short, unwrap_errors
 from relstate.connector.local_rows import known_rows
 from relstate.connector.sink.dml_task import DmlTask
 from relstate.connector.sink.part_task import PartTask
@@ -58,6 +59,8 @@ _RETRIES = 5
 # So many rows are counted on the driver: a lookup takes microseconds, a job of Spark's at least a
 # hundred milliseconds.
 MOST_COUNTED = 10_000
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,8 @@ class DmlRunner:
             return DmlResult(self._store.truncate(statement.table), RowCounts(None, None, None))
         # What reads nothing conflicts with nothing; an INSERT that reads is run again.
         is_blind = isinstance(statement, Insert) or self._is_blind(statement, target)
-        with nullcontext() if is_blind else self._turns[definition.table_id], unwrap_errors():
+        turn = nullcontext() if is_blind else self._turns[definition.table_id]
+        with turn, in_short(), unwrap_errors():
             try:
                 return self._attempt(statement)
             except errors.ConflictError:
@@ -125,7 +129,7 @@ class DmlRunner:
         if not is_deletion and not _changes_parts(statement, target.definition):
             return False
         assert isinstance(statement, Update | DeleteParts | Delete)
-        reader = QueryReader(self._spark, self._store)
+        reader = QueryReader(self._spark, self._store, shows_places=False)
         return PartPlanner(reader, target.definition, target.vnode_count).is_blind(statement)
 
     def plan(self, statement: Change) -> tuple[PlannedQuery, DataFrame]:
@@ -138,8 +142,8 @@ class DmlRunner:
         _check_allowed(statement, definition)
         _check_ttl(statement, definition)
         statement = with_defaults(statement, target)
-        with unwrap_errors():
-            reader = QueryReader(self._spark, self._store)
+        with in_short(), unwrap_errors():
+            reader = QueryReader(self._spark, self._store, shows_places=False)
             if _changes_parts(statement, definition):
                 parts = PartPlanner(reader, definition, target.vnode_count).plan(statement)
                 return parts.query, parts.rows
@@ -161,7 +165,7 @@ class DmlRunner:
     def _attempt(self, statement: DmlStatement) -> DmlResult:
         assert not isinstance(statement, Truncate)
         started = self._store.environment.now()
-        reader = QueryReader(self._spark, self._store)
+        reader = QueryReader(self._spark, self._store, shows_places=False)
         ttl = statement.ttl if isinstance(statement, Insert | Update) else None
         target = self._store.jobs.write_target(statement.table, expiring=ttl is not None)
         statement = with_defaults(statement, target)
@@ -180,21 +184,23 @@ class DmlRunner:
             reports = task_reports(changes.rows, job, is_clustered=changes.is_clustered)
         segments = tuple(segment for report in reports for segment in report.segments)
         overwrite = isinstance(statement, Insert) and statement.overwrite
-        if not segments and not overwrite:
+        violations = tuple(item for report in reports for item in report.violations)
+        if not segments and not violations and not overwrite:
             return DmlResult(reader.epoch)
         created = None if existing is None else Created(existing, segments)
         reads = ReadSet(self._store, changes.query.relations, created)
         is_blind = created is None and all(relation.is_pinned for relation in reads.relations)
-        result = self._store.jobs.commit(
-            Proposal(
-                operation=_operation(statement),
-                started=min([started, *(report.started for report in reports)]),
-                segments=segments,
-                written_under=(target.definition,),
-                based_tables=(target.definition.table_id,) if overwrite else (),
-                reads=None if is_blind else Reads(reader.epoch, reads.is_changed_by),
-            )
+        proposal = Proposal(
+            operation=_operation(statement),
+            started=min([started, *(report.started for report in reports)]),
+            segments=segments,
+            written_under=(target.definition,),
+            violations=violations,
+            based_tables=(target.definition.table_id,) if overwrite else (),
+            reads=None if is_blind else Reads(reader.epoch, reads.is_changed_by),
         )
+        with self._store.jobs.discarding(segments):
+            result = self._store.jobs.commit(proposal)
         counts = RowCounts.total(report.counts for report in reports)
         if isinstance(statement, Delete) and not changes.query.relations:
             counts = RowCounts(0, 0, None)
@@ -231,7 +237,8 @@ class DmlRunner:
             segments=segments,
             reads=reads,
         )
-        return DmlResult(self._store.jobs.commit(proposal).epoch, counts)
+        with self._store.jobs.discarding(segments):
+            return DmlResult(self._store.jobs.commit(proposal).epoch, counts)
 
     def _insert_counts(
         self,
@@ -243,7 +250,8 @@ class DmlRunner:
         """Return `_insert_counts`; NULLs where they fail, since the statement is committed."""
         try:
             return _insert_counts(self._store, definition, segments, epoch, overwrite)
-        except errors.RelstateError:
+        except Exception as error:
+            _logger.debug("the rows of a statement were not counted", exc_info=error)
             return RowCounts(None, None, None if overwrite else 0)
 
 

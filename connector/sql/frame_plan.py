@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from functools import cached_property
 from typing import Any, TypeAlias
 
 from pyspark.sql import SparkSession
 
-from relstate.connector.views.sessions import stored_settings
+from relstate.connector.views.view_settings import differing_settings, stored_settings
 from relstate.storage import errors
+from relstate.vnode import cached_property
 
 # Objects of Spark's JVM, through py4j.
 Plan: TypeAlias = Any
 Expression: TypeAlias = Any
 
 _AS_TEXT = "Write it as text, CREATE MATERIALIZED VIEW … AS SELECT …"
+# Expressions with a plan of their own.
+SUBQUERIES = frozenset({"Exists", "LateralSubquery", "ListQuery", "ScalarSubquery"})
 # Operators that change no row, and have the columns of their child.
 _ROW_NEUTRAL = frozenset(
     {
@@ -111,6 +113,11 @@ class Jvm:
         return self._catalyst.plans.logical
 
     @cached_property
+    def rules(self) -> Any:
+        """The package of the optimizer's rules."""
+        return self._catalyst.optimizer
+
+    @cached_property
     def _to_sequence(self) -> Any:
         return self._session._jvm.org.apache.spark.api.python.PythonUtils.toSeq
 
@@ -147,10 +154,13 @@ class Jvm:
     def check_marked_settings(self, plan: Plan) -> None:
         """Refuse a plan with a SELECT that was run under other settings than those of now."""
         settings = plan.getTagValue(self._marks[2])
-        if settings.isDefined() and settings.get() != self._settings:
+        if not settings.isDefined():
+            return
+        marked, current = json.loads(settings.get()), stored_settings(self._session)
+        for name, value, current_value in differing_settings(marked, current, self._session):
             raise refusal(
-                f"db.sql has run its SELECT under the settings {settings.get()}, and the session "
-                f"has {self._settings} now",
+                f"db.sql has run its SELECT under {name} = {value}, and the session has "
+                f"{current_value} now",
                 "Call db.sql again",
             )
 
@@ -209,6 +219,26 @@ class Jvm:
         make_map = getattr(getattr(self._expressions, "AttributeMap$"), "MODULE$")
         return make_map.apply(self.sequence([make_pair(*pair) for pair in pairs]))
 
+    def nodes(self, expression: Expression) -> list[Expression]:
+        """Return all nodes of an expression."""
+        return items(expression.collect(self._identity))
+
+    @cached_property
+    def _identity(self) -> Any:
+        scala = self._session._jvm.scala
+        conforms = getattr(getattr(scala, "Predef$"), "MODULE$")
+        function = getattr(getattr(scala, "PartialFunction$"), "MODULE$")
+        return function.fromFunction(getattr(conforms, "$conforms")())
+
+    def replace_expressions(
+        self, plan: Plan, pairs: Iterable[tuple[Expression, Expression]]
+    ) -> Plan:
+        """Return an operator with the second of each pair of expressions for the first."""
+        replacements = self._session._jvm.scala.collection.mutable.HashMap()
+        for expression, replacement in pairs:
+            replacements.put(expression, replacement)
+        return plan.transformExpressions(replacements) if replacements.size() else plan
+
     def text(self, text: str, expression: Expression) -> Expression:
         """Return an expression with a text, and the type of another expression."""
         return self._expressions.PrettyAttribute(text, expression.dataType())
@@ -228,4 +258,4 @@ class Jvm:
     def at_one_time(self, *plans: Plan) -> list[Plan]:
         """Return plans in which the present time is the same literal."""
         together = self.plans.Union(self.sequence(plans), False, False)
-        return items(self._catalyst.optimizer.ComputeCurrentTime.apply(together).children())
+        return items(self.rules.ComputeCurrentTime.apply(together).children())

@@ -21,18 +21,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 from relstate.connector.failure import describe_error
-from relstate.connector.views.sessions import stored_settings
+from relstate.connector.views.view_settings import differing_settings, stored_settings
 from relstate.storage import errors
 
 from . import frame_grouping as grouping
 from .frame_expressions import is_floating
+from .frame_ids import optimized_by_value
 from .frame_operators import QueryWriter
-from .frame_plan import Expression, Jvm, Plan, class_name, is_selection, items, refusal
+from .frame_plan import SUBQUERIES, Expression, Jvm, Plan, class_name, is_selection, items, refusal
 from .frame_renames import without_renames
 from .frame_text import FrameText
 from .frame_time_window import time_window
-
-_SUBQUERIES = frozenset({"Exists", "ListQuery", "ScalarSubquery"})
 
 
 class FrameQueries:
@@ -87,14 +86,15 @@ class FrameQueries:
 
 def _check_settings(session: SparkSession, own: SparkSession) -> None:
     """Refuse a frame of a session in which its text does not mean what it means in another."""
-    settings, own_settings = stored_settings(session), stored_settings(own)
-    for name, value in settings.items():
-        if value != own_settings[name]:
-            raise refusal(
-                f"it is of a session with {name} = {value}, and in that of the Database it is "
-                f"{own_settings[name]}",
-                "Make it of db.table, or connect to the store in its session",
-            )
+    if session is own:
+        return
+    pairs = differing_settings(stored_settings(session), stored_settings(own), own)
+    for name, value, own_value in pairs:
+        raise refusal(
+            f"it is of a session with {name} = {value}, and in that of the Database it is "
+            f"{own_value}",
+            "Make it of db.table, or connect to the store in its session",
+        )
 
 
 def _check_same(jvm: Jvm, frame: ClassicDataFrame, text: FrameText) -> None:
@@ -111,7 +111,9 @@ def _check_same(jvm: Jvm, frame: ClassicDataFrame, text: FrameText) -> None:
             f"Spark does not read the text made of it, {text.query}: {describe_error(error)}"
         ) from None
     plans = jvm.at_one_time(_comparable(jvm, _analyzed(frame)), _analyzed(written))
-    optimized = [_optimized(_frame_of(spark, without_renames(jvm, plan))) for plan in plans]
+    state = spark._jsparkSession.sessionState()
+    frames_of_plans = [_frame_of(spark, without_renames(jvm, plan)) for plan in plans]
+    optimized = [optimized_by_value(jvm, state, _analyzed(plan)) for plan in frames_of_plans]
     if frame.columns != written.columns or not _are_same(*optimized):
         raise refusal(f"the text made of it, {text.query}, means something else")
 
@@ -125,10 +127,6 @@ def _frame_of(spark: SparkSession, plan: Plan) -> ClassicDataFrame:
 def _analyzed(frame: DataFrame) -> Plan:
     classic: Any = frame
     return classic._jdf.queryExecution().analyzed()
-
-
-def _optimized(frame: ClassicDataFrame) -> Plan:
-    return frame._jdf.queryExecution().optimizedPlan().canonicalized()
 
 
 def _comparable(jvm: Jvm, plan: Plan, *, is_open: bool = False) -> Plan:
@@ -224,8 +222,23 @@ def _are_same(plan: Plan, written: Plan) -> bool:
         return False
     expressions = _EXPRESSIONS.get(class_name(plan))
     if expressions is None:
-        return bool(plan.equals(written.withNewChildren(plan.children())))
+        return bool(plan.equals(_with_children_of(plan, written)))
     return all(map(_are_all_same, expressions(plan), expressions(written)))
+
+
+def _with_children_of(plan: Plan, written: Plan) -> Plan:
+    """Return an operator over the children of another one, whose column of EXISTS it takes over.
+
+    What a join says of each left row, whether it has a match, is a column that canonical plans do
+    not number anew; operators above read it by its place.
+    """
+    written = written.withNewChildren(plan.children())
+    if class_name(plan) != "Join":
+        return written
+    kind, written_kind = plan.joinType(), written.joinType()
+    if not class_name(kind) == class_name(written_kind) == "ExistenceJoin":
+        return written
+    return written.copy(written.left(), written.right(), kind, written.condition(), written.hint())
 
 
 # All that an operator has, besides its children.
@@ -288,7 +301,7 @@ def _are_same_expressions(expression: Expression, written: Expression) -> bool:
     if kind != written_kind or not _are_all_same(operands, written_operands):
         return False
     expression = expression.withNewChildren(written.children())
-    if class_name(expression) in _SUBQUERIES:
+    if class_name(expression) in SUBQUERIES:
         if not _are_same(expression.plan(), written.plan()):
             return False
         expression = expression.withNewPlan(written.plan())

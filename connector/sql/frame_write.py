@@ -14,7 +14,7 @@ from pyspark.sql import functions as f
 
 from relstate.connector.failure import unwrap_errors
 from relstate.connector.sink.dml_task import OPERATION, DmlTask, Operation
-from relstate.connector.sink.merge_schema import mismatch_error
+from relstate.connector.sink.schema_mismatch import mismatch_error
 from relstate.connector.task_report import TaskReport
 from relstate.connector.types import arrow_schema_of, fields_of
 from relstate.storage import NewTable, Proposal, Store, WriteTarget, errors, new_table, types
@@ -72,6 +72,7 @@ def _write(store: Store, frame: DataFrame, name: str, *, overwrite: bool) -> int
             "'overwrite'; append rows of new keys"
         )
     rows = arrow_schema_of(frame.schema)
+    definition.check_versions(rows.names)
     try:
         definition.schema.check_schema(rows)
     except errors.SchemaMismatchError as error:
@@ -79,16 +80,19 @@ def _write(store: Store, frame: DataFrame, name: str, *, overwrite: bool) -> int
     started = store.environment.now()
     reports = _reports(frame, target)
     segments = tuple(segment for report in reports for segment in report.segments)
-    if not segments and not overwrite:
+    violations = tuple(item for report in reports for item in report.violations)
+    if not segments and not violations and not overwrite:
         return store.epoch
     proposal = Proposal(
         operation="overwrite" if overwrite else "write",
         started=min([started, *(report.started for report in reports)]),
         segments=segments,
         written_under=(definition,),
+        violations=violations,
         based_tables=(definition.table_id,) if overwrite else (),
     )
-    return store.jobs.commit(proposal).epoch
+    with store.jobs.discarding(segments):
+        return store.jobs.commit(proposal).epoch
 
 
 def _create(store: Store, frame: DataFrame, name: str, primary_key: Sequence[str] | None) -> int:
@@ -116,7 +120,8 @@ def _create_once(store: Store, frame: DataFrame, table: NewTable) -> int:
         created_tables=(table,),
         first_table_id=target.definition.table_id,
     )
-    return store.jobs.commit(proposal).epoch
+    with store.jobs.discarding(proposal.segments):
+        return store.jobs.commit(proposal).epoch
 
 
 def _reports(frame: DataFrame, target: WriteTarget) -> list[TaskReport]:

@@ -212,7 +212,9 @@ def _holds_rows(frame: DataFrame) -> bool:
 def _table_rows(name: str, read: ReadPlan, batches: Iterable[pa.RecordBatch]) -> SmallRelation:
     """Return the rows of a table that were read by a plan."""
     schema = read.definition.schema
-    names = read.columns or tuple(column.name for column in schema.visible_columns)
+    names = read.columns
+    if names is None:
+        names = tuple(column.name for column in schema.visible_columns)
     fields = tuple(schema.column(column).field for column in names)
     return SmallRelation(name, fields, pa.Table.from_batches(batches, read.arrow_schema()))
 

@@ -26,7 +26,7 @@ from sqlglot import exp
 from relstate.connector.sink.dml_task import OPERATION, Operation
 from relstate.connector.sink.part_task import PartColumns
 from relstate.connector.syntax.tree import Tree
-from relstate.connector.types import struct_of
+from relstate.connector.types import spark_type
 from relstate.storage import (
     Column,
     TableDefinition,
@@ -41,12 +41,12 @@ from relstate.storage import types as t
 
 from .dml import Delete, DeleteParts, Update
 from .dml_query import constant_query, old_key, part_key, part_query, part_value
-from .dml_rows import DmlRows
+from .dml_rows import DmlRows, planned_query
 from .lookup import LookupPlanner
 from .part_changes import PartChange, part_changes
 from .planned_query import PlannedQuery
 from .query_reader import QueryReader
-from .stored_value import stored_value
+from .stored_value import StoredValues
 
 _INTEGERS: tuple[type[s.DataType], ...] = (
     s.ByteType,
@@ -138,7 +138,7 @@ class PartPlanner:
         def text_of(statement: Update | DeleteParts) -> str:
             return part_query(statement, self._definition, changes)
 
-        query = self._reader.plan(text_of(statement), target=statement.alias)
+        query = planned_query(self._reader, statement, text_of(statement))
         looked_up = self._lookups.named_rows(statement, query, text_of).in_spark()
         rows = self._stored(looked_up.frame, changes)
         return PartRows(
@@ -181,11 +181,9 @@ class PartPlanner:
     def _value(self, frame: DataFrame, name: str, data_type: t.DataType, target: Target) -> Any:
         if isinstance(data_type, t.Variant):
             return _as_variant(frame, name).alias(name)
-        stored_type = spark_type(data_type)
-        is_ansi = self._reader.session.is_ansi
         description = f"table {self._definition.name}: {target.name}"
-        stored = stored_type, str(data_type)
-        return f.expr(stored_value(frame, name, stored, description, is_ansi=is_ansi)).alias(name)
+        values = StoredValues(self._reader.session.is_ansi, by_name=True)
+        return f.expr(values.text(frame, name, data_type, description)).alias(name)
 
     # Without reading
 
@@ -317,11 +315,6 @@ def _as_variant(frame: DataFrame, name: str) -> SparkColumn:
     if isinstance(value_type, s.ArrayType | s.MapType | s.StructType):
         return f.to_variant_object(value)
     return value.cast(s.VariantType())
-
-
-def spark_type(data_type: t.DataType) -> s.DataType:
-    """Return a type as one of Spark's."""
-    return struct_of([t.Field("value", data_type, True)]).fields[0].dataType
 
 
 def arrow_form(data_type: t.DataType, value: Any) -> Any:

@@ -6,6 +6,7 @@
     append_only           true or false
     nullable_key          true: key columns that are not NOT NULL may be NULL
     tombstone_retention   for how long deletes hide rows that arrive late
+    transaction_retention after how long a writer (txnAppId) that writes nothing is forgotten
     encoding              row, or document: parts of rows can be written alone
     packed                false: each part of a document is stored alone at once
     sets                  ARRAY columns of a document table whose elements are distinct, in order
@@ -22,11 +23,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from relstate.connector.duration import positive_seconds, whole_seconds
 from relstate.connector.syntax.tokens import quoted
-from relstate.storage import CatalogView, TableDefinition, errors
+from relstate.storage import CatalogView, TableDefinition, errors, positive_seconds, whole_seconds
 
 _RETENTION = (
     "a store has one retention for all its tables: relstate.create(path, retention=seconds), or "
@@ -36,12 +37,15 @@ _DELTA = {
     "delta.appendonly": "write 'append_only' = 'true' when the table is created",
     "delta.logretentionduration": _RETENTION,
     "delta.deletedfileretentionduration": _RETENTION,
+    "delta.settransactionretentionduration": "write 'transaction_retention' = '30 days'",
 }
 """Properties of Delta Lake on which the rows of a table depend; others do no harm."""
 
 COMMENT = "comment"
 NULLABLE_KEY = "nullable_key"
 PARALLELISM = "parallelism"
+ON_ERROR = "on_error"
+_ON_ERROR = ("fail", "quarantine")
 
 
 def split_properties(
@@ -84,37 +88,77 @@ def altered_property(properties: Mapping[str, str | None]) -> tuple[str, Any]:
             )
         if name not in _ALTERABLE:
             raise errors.OptionError(
-                f"the property {name!r} cannot be altered, only 'ttl', 'encoding', 'comment' and "
-                "your own; the others are given when a table is created"
+                f"the property {name!r} cannot be altered, only 'ttl', 'encoding', "
+                "'transaction_retention', 'comment' and your own; the others are given when a "
+                "table is created"
                 if name in _PARSERS
                 else _unknown(name)
             )
     if len(properties) > 1:
-        raise errors.OptionError("'ttl' and 'encoding' are altered by two statements")
+        names = " and ".join(map(repr, properties))
+        raise errors.OptionError(f"{names} are altered by a statement each")
     ((name, text),) = properties.items()
     return name, None if text is None else _value(name, text)
 
 
-def view_properties(
-    properties: Mapping[str, str | None],
-) -> tuple[int | None, dict[str, str | None]]:
-    """Return (the number of parallel units of a view or None, comment and the user's own).
+@dataclass(frozen=True, slots=True)
+class ViewProperties:
+    """The properties of a view that a statement names.
+
+    ``parallelism``: the number of parallel units; None if it is not named. ``on_error``: what
+    becomes of rows for which the view cannot be computed, `fail` or `quarantine`; None if not
+    named. ``users``: the comment and the user's own.
+    """
+
+    parallelism: int | None
+    on_error: str | None
+    users: dict[str, str | None]
+
+
+def view_properties(properties: Mapping[str, str | None]) -> ViewProperties:
+    """Return the properties of a view that is created.
 
     OptionError for one that is unknown or has a wrong value.
     """
     own, users = split_properties(properties)
-    unknown = own.keys() - {PARALLELISM}
+    unknown = own.keys() - {PARALLELISM, ON_ERROR}
     if unknown:
         raise errors.OptionError(
             f"unknown property {min(unknown)!r} of a materialized view; there are 'parallelism', "
-            "'comment', and your own, which have a dot in their name ('owner.team')"
+            "'on_error', 'comment', and your own, which have a dot in their name ('owner.team')"
         )
-    if PARALLELISM not in own:
-        return None, users
-    text = own[PARALLELISM]
+    return ViewProperties(_parallelism_of(own), _on_error_of(own), users)
+
+
+def altered_view_properties(properties: Mapping[str, str | None]) -> ViewProperties:
+    """Return the properties of a view that is altered; None of the user's own unsets one.
+
+    OptionError also for one that is chosen when a view is created.
+    """
+    if ON_ERROR in properties:
+        raise errors.OptionError(
+            "'on_error' is not altered: the rows that the view has were computed under it; CREATE "
+            "OR REPLACE MATERIALIZED VIEW … TBLPROPERTIES ('on_error' = …) computes them again"
+        )
+    return view_properties(properties)
+
+
+def _parallelism_of(properties: Mapping[str, str | None]) -> int | None:
+    if PARALLELISM not in properties:
+        return None
+    text = properties[PARALLELISM]
     if text is None:
         raise errors.OptionError("'parallelism' cannot be unset: set another number")
-    return parse_parallelism(text), users
+    return parse_parallelism(text)
+
+
+def _on_error_of(properties: Mapping[str, str | None]) -> str | None:
+    text = properties.get(ON_ERROR)
+    if text is None:
+        return None
+    if text.strip().lower() not in _ON_ERROR:
+        raise errors.OptionError(f"'on_error' is 'fail' or 'quarantine', not {text!r}")
+    return text.strip().lower()
 
 
 def parse_parallelism(text: str) -> int:
@@ -131,12 +175,16 @@ def property_texts(definition: TableDefinition, view: CatalogView | None) -> dic
     texts = {"merge": str(properties.merge)} if view is None else {}
     if view is not None:
         texts[PARALLELISM] = str(view.definition.mapping.units)
+        if view.definition.quarantine is not None:
+            texts[ON_ERROR] = "quarantine"
     if properties.is_versioned:
         versions = (_name_text(columns[i]) for i in properties.version_columns)
         texts["version_column"] = ", ".join(versions)
         texts["tombstone_retention"] = f"{properties.tombstone_retention} seconds"
     if properties.ttl is not None:
         texts["ttl"] = f"{properties.ttl} seconds"
+    if properties.transaction_retention is not None:
+        texts["transaction_retention"] = f"{properties.transaction_retention} seconds"
     if properties.encoding != "row":
         texts["encoding"] = str(properties.encoding)
     if not properties.packed:
@@ -202,8 +250,9 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "append_only": _boolean,
     NULLABLE_KEY: _boolean,
     "tombstone_retention": whole_seconds,
+    "transaction_retention": positive_seconds,
     "encoding": _lower,
     "packed": _boolean,
     "sets": _names,
 }
-_ALTERABLE = ("ttl", "encoding")
+_ALTERABLE = ("ttl", "encoding", "transaction_retention")

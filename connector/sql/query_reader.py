@@ -19,7 +19,7 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.types import StructType
 
-from relstate.connector.analysis_error import TABLE_NOT_FOUND, in_names_of_query
+from relstate.connector.analysis_error import TABLE_NOT_FOUND, function_names, in_names_of_query
 from relstate.connector.failure import unwrap_errors
 from relstate.connector.options import (
     EXPIRY_PATHS,
@@ -29,6 +29,7 @@ from relstate.connector.options import (
     feed_options,
 )
 from relstate.connector.parallelism import driver_threads
+from relstate.connector.query_syntax import check_syntax
 from relstate.connector.rows_frame import MOST_ROWS_OF_SPARK, frame_of_rows
 from relstate.connector.source.read import read_small_feed
 from relstate.connector.storage_options import storage_options
@@ -65,9 +66,18 @@ class QueryReader:
     """Plans the queries of one statement over one store, and gives their rows."""
 
     def __init__(
-        self, spark: SparkSession, store: Store, epochs: Mapping[int, int] | None = None
+        self,
+        spark: SparkSession,
+        store: Store,
+        epochs: Mapping[int, int] | None = None,
+        *,
+        shows_places: bool = True,
     ) -> None:
-        """``epochs``: those of tables, by id, that are not read at the latest epoch."""
+        """``epochs``: those of tables, by id, that are not read at the latest epoch.
+
+        ``shows_places``: queries are as the user wrote them, so that errors name places in them.
+        """
+        self._shows_places = shows_places
         self._epochs = epochs or {}
         self._spark = spark
         self._store = store
@@ -97,6 +107,7 @@ class QueryReader:
         EpochNotFoundError if they do not reflect one.
         """
         query = _parsed(text, self._session)
+        check_syntax(self._spark, query.tree)
         references = query.table_references(self._is_table)
         epochs = self._epochs
         if consistent:
@@ -142,8 +153,14 @@ class QueryReader:
         """
         plain = planned.without_aggregates()
         starts = [relation.reference.start for relation in planned.relations]
-        beginning = planned.query.text[: min(starts, default=None)]
-        with in_names_of_query(planned.columns_by_table(), self._state.user_names(), beginning):
+        end = min(starts, default=None) if self._shows_places else 0
+        beginning = planned.query.text[:end]
+        with in_names_of_query(
+            planned.columns_by_table(),
+            self._state.user_names(),
+            beginning,
+            functions=lambda: function_names(self._spark),
+        ):
             rows = self._spark_frame(plain, source_frames or {})
             if plain is planned:
                 return planned, rows

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
 
 from pyspark.sql import SparkSession
 
 from relstate.connector.failure import unwrap_errors
+from relstate.connector.spark.capabilities import SINGLE_PIPES
 from relstate.storage import errors
+from relstate.vnode import cached_property
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMESTAMP = "TIMESTAMP_LTZ"
@@ -71,7 +72,9 @@ class SessionSettings:
     @cached_property
     def has_single_pipes(self) -> bool:
         """Whether ``|`` before the word of an operator is ``|>``, as by default."""
-        return self._is("spark.sql.parser.singleCharacterPipeOperator.enabled", "true")
+        return SINGLE_PIPES.is_in_session(self.spark) and self._is(
+            "spark.sql.parser.singleCharacterPipeOperator.enabled", "true"
+        )
 
     def instant(self, literal: str) -> datetime:
         """Return the instant that a text, a literal of SQL, is as a TIMESTAMP in the session.

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 
 from relstate.connector.commits import COMMIT_SCHEMA, commit_rows
 from relstate.storage import (
+    CatalogView,
     IndexDescription,
     ReadPlan,
     Store,
@@ -161,6 +162,17 @@ def _column(definition: TableDefinition, name: str) -> Result:
     return Result(list(rows), "info_name STRING NOT NULL, info_value STRING")
 
 
+def _quarantine_details(state: StoreState, view: CatalogView) -> list[tuple[str, str]]:
+    """Return where the rows are listed that a view leaves out, and how many; none if none are."""
+    quarantine = view.definition.quarantine
+    if quarantine is None:
+        return []
+    return [
+        ("Quarantine", state.name_of(quarantine)),
+        ("Rows in quarantine", str(view.progress.quarantined)),
+    ]
+
+
 def _view_details(state: StoreState, table_id: int) -> list[tuple[str, str]]:
     """Return the details of a view apart from its columns; none of a table."""
     view = state.views.get(table_id)
@@ -174,13 +186,14 @@ def _view_details(state: StoreState, table_id: int) -> list[tuple[str, str]]:
         ("Reads", inputs),
         ("Reflects epoch", str(view.progress.reflects)),
         ("State tables", str(len(view.definition.internal))),
+        *_quarantine_details(state, view),
         *((name, value) for name, value in sorted(settings)),
     ]
 
 
 def _constraint_details(definition: TableDefinition) -> list[tuple[str, str]]:
     """Return the constraints of a table, each as its name and the clause that creates it."""
-    details = [(item.name, f"CHECK ({item.expression})") for item in definition.constraints]
+    details = [(item.name, item.clause) for item in definition.constraints]
     return [("# Constraints", ""), *details] if details else []
 
 

@@ -16,6 +16,13 @@ def check_frame(frame: Any, call: str, advice: str = "") -> None:
     """UsageError if something is not a DataFrame of Spark; ``call``: what takes it."""
     if not isinstance(frame, DataFrame):
         raise errors.UsageError(
-            f"{call} takes a DataFrame of Spark, not {type(frame).__name__}: make one of other "
+            f"{call} takes a DataFrame of Spark, not {_class_name(frame)}: make one of other "
             f"rows by spark.createDataFrame(rows){advice}"
         )
+
+
+def _class_name(value: Any) -> str:
+    """Return the class of a value with its library: ``pandas.DataFrame``."""
+    kind = type(value)
+    library = kind.__module__.partition(".")[0]
+    return kind.__name__ if library == "builtins" else f"{library}.{kind.__name__}"

@@ -25,7 +25,7 @@ from relstate.storage import errors
 
 from . import create_table, ddl, dml, index_ddl, maintenance_statements, refusals, show, view_ddl
 from .create_table import Creation
-from .ddl import Alteration, DropTable
+from .ddl import Alteration, DropTable, RecoverQuarantine
 from .dml import Change, DmlStatement
 from .index_ddl import IndexStatement
 from .maintenance_statements import MaintenanceStatement
@@ -61,6 +61,7 @@ Statement: TypeAlias = (
     | DropTable
     | ShowStatement
     | Alteration
+    | RecoverQuarantine
     | MaintenanceStatement
     | IndexStatement
     | ViewStatement

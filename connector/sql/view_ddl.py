@@ -1,7 +1,8 @@
 """The statements about materialized views, as values.
 
     CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] v [(a [COMMENT 'text'], b)]
-        [CLUSTER BY (a)] [COMMENT 'text'] [TBLPROPERTIES ('parallelism' = '4', 'owner.team' = 'x')]
+        [CLUSTER BY (a)] [COMMENT 'text']
+        [TBLPROPERTIES ('parallelism' = '4', 'on_error' = 'quarantine', 'owner.team' = 'x')]
         AS SELECT …
     CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] v (a type [COMMENT 'text'], b type)
         … USING REDIS HASH 'prefix*' [DATABASE n]
@@ -37,7 +38,7 @@ from .ddl import (
     read_properties,
     read_unset_properties,
 )
-from .properties import parse_parallelism, view_properties
+from .properties import altered_view_properties, parse_parallelism, view_properties
 from .redis_hash import read_hash_query
 
 
@@ -48,7 +49,8 @@ class CreateView:
     ``columns``: the names of the view's columns; empty for those of the SELECT.
     ``user_properties``: with the view's comment as ``comment``; ``column_comments`` by the columns.
     ``or_replace``: a view of this name gets the SELECT and all the rest. ``cluster_by``: columns by
-    which the view's rows are distributed; none for any.
+    which the view's rows are distributed; none for any. ``quarantines``: rows for which it cannot
+    be computed are left out.
     """
 
     name: str
@@ -60,6 +62,7 @@ class CreateView:
     column_comments: Mapping[str, str] = field(default_factory=dict)
     or_replace: bool = False
     cluster_by: tuple[str, ...] = ()
+    quarantines: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +159,9 @@ def read_replace_view(reader: TokenReader) -> CreateView:
 
 def _read_create(reader: TokenReader, *, if_not_exists: bool) -> CreateView:
     name = read_new_name(reader, "the view's name")
-    items = reader.parenthesised() if reader.next_is("(") else []
+    items = reader.definitions() if reader.next_is("(") else []
     cluster_by = _read_cluster(reader)
-    units, user_properties = view_properties({**read_descriptions(reader)})
+    properties = view_properties({**read_descriptions(reader)})
     cluster_by = cluster_by or _read_cluster(reader)
     if any(reader.next_is(*words) for words in _KEY_CLAUSES):
         raise errors.UnsupportedStatementError(
@@ -175,12 +178,13 @@ def _read_create(reader: TokenReader, *, if_not_exists: bool) -> CreateView:
     return CreateView(
         name,
         query,
-        units,
+        properties.parallelism,
         if_not_exists,
         tuple(column for column, _ in columns),
-        user_properties,
+        properties.users,
         {column: text for column, text in columns if text is not None},
         cluster_by=cluster_by,
+        quarantines=properties.on_error == "quarantine",
     )
 
 
@@ -253,9 +257,9 @@ def _alteration(name: str, reader: TokenReader) -> ViewAlteration:
         reader.skip()
         return SetViewProperties(name, parse_parallelism(token.text))
     if reader.accept("SET", "TBLPROPERTIES"):
-        return SetViewProperties(name, *view_properties({**read_properties(reader)}))
+        return _altered(name, {**read_properties(reader)})
     if reader.accept("UNSET", "TBLPROPERTIES"):
-        return SetViewProperties(name, *view_properties(read_unset_properties(reader)))
+        return _altered(name, read_unset_properties(reader))
     if reader.accept("ALTER", "COLUMN"):
         column = reader.name("the column's name")
         reader.expect("COMMENT")
@@ -264,6 +268,11 @@ def _alteration(name: str, reader: TokenReader) -> ViewAlteration:
         "AS SELECT …, RENAME TO w, SET PARALLELISM n, [UN]SET TBLPROPERTIES, or ALTER COLUMN c "
         "COMMENT 'text'"
     )
+
+
+def _altered(name: str, changes: Mapping[str, str | None]) -> SetViewProperties:
+    properties = altered_view_properties(changes)
+    return SetViewProperties(name, properties.parallelism, properties.users)
 
 
 def read_refresh_view(reader: TokenReader) -> RefreshView:

@@ -63,7 +63,7 @@ class ViewRunner:
                 return epoch_result(self._create(statement))
             case DropView(name, if_exists, cascade):
                 self._store.drop_view(name, if_exists=if_exists, cascade=cascade)
-                return epoch_result(self._store.epoch)
+                return epoch_result(self._store.known_epoch)
             case AlterQuery(name, query):
                 return epoch_result(self._views.alter_query(name, query))
             case RenameView(name, new):
@@ -105,7 +105,7 @@ class ViewRunner:
             if not statement.if_not_exists:
                 raise
             self._store.state.view(statement.name)
-            return self._store.epoch
+            return self._store.known_epoch
 
     def _show(self, pattern: str | None) -> Result:
         state, time = self._store.state, self._store.environment.now()
@@ -130,6 +130,7 @@ def _options(statement: CreateView) -> ViewOptions:
         statement.user_properties,
         statement.column_comments,
         statement.cluster_by,
+        statement.quarantines,
     )
 
 

@@ -426,12 +426,13 @@ def read_as_of(reader: TokenReader, shown_text: str) -> tuple[AsOf, int]:
     if token is not None and is_version and token.text.isdecimal():
         reader.skip()
         return AsOf(version=int(token.text)), token.end + 1
-    if token is not None and is_time and token.token_type is TokenType.STRING:
-        reader.skip()
-        return AsOf(timestamp=reader.text[token.start : token.end + 1]), token.end + 1
+    if token is not None and is_time and token.token_type is not TokenType.NUMBER:
+        with suppress(errors.UnsupportedStatementError):
+            value, end = reader.constant("a time")
+            return AsOf(timestamp=value), end
     raise errors.UnsupportedStatementError(
         f"{excerpt(shown_text)}: write VERSION AS OF an epoch, or TIMESTAMP AS OF a timestamp in "
-        "quotes"
+        "quotes, or an expression of constants in parentheses"
     )
 
 

@@ -91,6 +91,8 @@ class TokenReader:
     def name(self, description: str) -> str:
         """Read an identifier of one part and return it without its quotes."""
         token = self.token
+        if self.next_is("IF"):
+            self._check_existence_words()
         name = self.part(description)
         if token is not None and self.next_is("."):
             raise errors.UnsupportedStatementError(
@@ -98,6 +100,13 @@ class TokenReader:
                 f"{excerpt(self.text[token.start :])}"
             )
         return name
+
+    def _check_existence_words(self) -> None:
+        """UnsupportedStatementError for IF EXISTS or IF NOT EXISTS that is misspelt."""
+        words = [token.text.upper() for token in self._tokens[self._next + 1 : self._next + 3]]
+        if words and (words[0].startswith("NOT") or words[0].startswith("EXIST")):
+            correct = "IF NOT EXISTS" if words[0].startswith("NOT") else "IF EXISTS"
+            raise self.unexpected(correct)
 
     def part(self, description: str) -> str:
         """Read one part of an identifier and return it without its quotes."""
@@ -130,6 +139,31 @@ class TokenReader:
         self._next += 1
         return int(token.text)
 
+    def constant(self, description: str) -> tuple[str, int]:
+        """Read one value, and return (its text, where that ends).
+
+        A number, a text, a text with its type (``DATE'2026-03-01'``), a call of a function, or an
+        expression in parentheses.
+        """
+        token = self.token
+        if token is None:
+            raise self.unexpected(description)
+        if token.token_type in (TokenType.STRING, TokenType.NUMBER):
+            self._next += 1
+        elif self.next_is("("):
+            self._in_parentheses()
+        else:
+            self.part(description)
+            argument = self.token
+            if argument is not None and argument.token_type is TokenType.STRING:
+                self._next += 1
+            elif self.next_is("("):
+                self._in_parentheses()
+            else:
+                raise self.unexpected("a text in quotes, or (")
+        end = self._tokens[self._next - 1].end + 1
+        return self.text[token.start : end], end
+
     def bracketed(self) -> Sequence[Token]:
         """Read ``[ … ]`` and return the tokens within."""
         self.expect("[")
@@ -143,31 +177,29 @@ class TokenReader:
 
     def parenthesised(self) -> list[Sequence[Token]]:
         """Read ``( … , … )`` and return the tokens between its commas."""
+        return _between_commas(self._in_parentheses())
+
+    def separated(self, *stops: str) -> list[Sequence[Token]]:
+        """Read up to one of some words, or the end, and return the tokens between commas."""
+        return _between_commas(self.until(*stops))
+
+    def definitions(self) -> list[Sequence[Token]]:
+        """Read the definitions of columns, in parentheses or up to the end; return their tokens.
+
+        A comma in a type, as in ``STRUCT<a: INT, b: INT>``, does not separate columns.
+        """
+        tokens = self._in_parentheses() if self.next_is("(") else self.rest()
+        return _between_commas(tokens, has_types=True)
+
+    def _in_parentheses(self) -> Sequence[Token]:
         self.expect("(")
-        items: list[list[Token]] = [[]]
-        depth = 1
+        start, depth = self._next, 1
         while (token := self.token) is not None:
             self._next += 1
             depth += _DEPTH.get(token.token_type, 0)
             if depth == 0:
-                return list(items)
-            if depth == 1 and token.token_type is TokenType.COMMA:
-                items.append([])
-            else:
-                items[-1].append(token)
+                return self._tokens[start : self._next - 1]
         raise self.unexpected("')'")
-
-    def separated(self, *stops: str) -> list[Sequence[Token]]:
-        """Read up to one of some words, or the end, and return the tokens between commas."""
-        items: list[list[Token]] = [[]]
-        depth = 0
-        for token in self.until(*stops):
-            depth += _DEPTH.get(token.token_type, 0)
-            if depth == 0 and token.token_type is TokenType.COMMA:
-                items.append([])
-            else:
-                items[-1].append(token)
-        return list(items)
 
     def until(self, *stops: str) -> Sequence[Token]:
         """Read up to one of some words, or the end, and return the tokens.
@@ -237,8 +269,32 @@ class TokenReader:
 # So that it fits 64 bits.
 _MOST_DIGITS = 18
 _DEPTH = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
+_TYPES_WITH_PARTS = (TokenType.ARRAY, TokenType.MAP, TokenType.STRUCT)
 _BRACKETS = {TokenType.L_BRACKET: 1, TokenType.R_BRACKET: -1}
 _CASE_DEPTH = {TokenType.CASE: 1, TokenType.END: -1}
+
+
+def _between_commas(tokens: Sequence[Token], *, has_types: bool = False) -> list[Sequence[Token]]:
+    """Return the tokens between commas that are in no parentheses.
+
+    ``has_types``: nor in the angle brackets of a type.
+    """
+    items: list[list[Token]] = [[]]
+    depth = type_depth = 0
+    before = None
+    for token in tokens:
+        kind = token.token_type
+        depth += _DEPTH.get(kind, 0)
+        if has_types and kind is TokenType.LT and before in _TYPES_WITH_PARTS:
+            type_depth += 1
+        elif type_depth and kind is TokenType.GT:
+            type_depth -= 1
+        if depth == type_depth == 0 and kind is TokenType.COMMA:
+            items.append([])
+        else:
+            items[-1].append(token)
+        before = kind
+    return list(items)
 
 
 def _is_word(token: Token) -> bool:

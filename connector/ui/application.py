@@ -58,7 +58,9 @@ def application(store: Store, hosts: Sequence[str] = LOOPBACK) -> Starlette:
         Route("/static/live.js", pages.script, methods=["GET"]),
     ]
     middleware = [Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)]
-    return Starlette(routes=routes, middleware=middleware)
+    return Starlette(
+        routes=routes, middleware=middleware, exception_handlers={404: pages.unknown_address}
+    )
 
 
 def page_link(kind: str, name: str) -> str:
@@ -89,6 +91,12 @@ class _Answers:
                 )
 
         return answer
+
+    def unknown_address(self, request: Request, _: Exception) -> Response:
+        """Return a page that says that there is none at an address."""
+        message = f"There is no page {request.url.path!r:.200}: begin at the page of the store."
+        page = self._pages.problem("Not found", message)
+        return HTMLResponse(page, 404, headers=_HEADERS)
 
     def store(self, _: Request) -> str:
         """Return the page of the store."""

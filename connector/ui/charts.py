@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from math import floor, log10
 
 WIDTH = 900
 """The width of bars and strips; pages scale it."""
 
-_LEFT, _TOP, _BOTTOM = 54, 8, 20
+_LEFT, _TOP, _BOTTOM = 72, 8, 20
 _TICKS = 4
 _WIDEST_BAR = 48.0
 _LABELS = 6
@@ -53,6 +54,11 @@ class BarChart:
     bars: tuple[Bar, ...]
     ticks: tuple[Tick, ...]
     labels: tuple[Tick, ...]
+
+    @property
+    def stacks(self) -> tuple[tuple[Bar, ...], ...]:
+        """The bars that are upon each other, from the left."""
+        return tuple(tuple(bars) for _, bars in groupby(self.bars, key=lambda bar: bar.x))
 
 
 def bar_chart(
@@ -202,6 +208,11 @@ class Graph:
     node_height: int
     nodes: tuple[PlacedNode, ...]
     edges: tuple[Edge, ...]
+
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """The kinds of nodes by their names."""
+        return {placed.node.name: placed.node.kind for placed in self.nodes}
 
 
 _NODE_WIDTH, _NODE_HEIGHT = 190, 56

@@ -16,8 +16,9 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from relstate.connector.duration import duration_text
 from relstate.connector.figures.activity import Activity
+from relstate.connector.figures.quarantine import quarantined_rows, table_quarantine
+from relstate.connector.figures.row_counts import with_counts
 from relstate.connector.figures.rows import Rows, changed_rows, find_row, scan_rows
 from relstate.connector.figures.store import StorePage, store_page
 from relstate.connector.figures.tables import ColumnDescription, table_page, vnodes_of
@@ -28,6 +29,7 @@ from relstate.storage import (
     RESERVED_PREFIX,
     Store,
     StoreState,
+    duration_text,
     errors,
     figures,
     moment_of,
@@ -129,11 +131,12 @@ class Pages:
         ViewNotFoundError.
         """
         page = view_page(self._store, state, name)
-        return self.render("view_page.html", **view_context(page, state, units))
+        return self.render("view_page.html", **view_context(self._store, page, state, units))
 
     def tables(self, state: StoreState) -> str:
         """Return the page with all tables, sorted by their names."""
-        sizes = [size for size in figures.table_sizes(state) if size.kind == "table"]
+        sizes = with_counts(self._store, state, figures.table_sizes(state))
+        sizes = tuple(size for size in sizes if size.kind == "table")
         return self.render("tables_page.html", tables=sizes)
 
     def problem(self, title: str, message: str) -> str:
@@ -159,6 +162,7 @@ def _templates(link: Link) -> Environment:
     )
     environment.filters |= {
         "count": count,
+        "rows_text": rows_text,
         "size": size,
         "elapsed": elapsed,
         "duration": duration_text,
@@ -167,6 +171,11 @@ def _templates(link: Link) -> Environment:
     }
     environment.globals["link"] = link
     return environment
+
+
+def rows_text(sized: figures.TableSize | ViewFigures) -> str:
+    """Return the number of rows of a table or view; an estimate has a ``~``."""
+    return ("~" if sized.rows_estimated else "") + count(sized.rows)
 
 
 def moment_text(time: int) -> str:
@@ -192,6 +201,7 @@ def store_context(page: StorePage, state: StoreState) -> Mapping[str, Any]:
         "page": page,
         "activity": None if page.activity is None else activity_charts(page.activity),
         "shards": shard_chart(page.shards),
+        "shard_files": shard_files_text(page.shards),
         "graph": view_graph(page.views, page.sizes, state),
     }
 
@@ -225,18 +235,28 @@ def _axis_text(start: datetime, width: int) -> str:
 
 
 def shard_chart(shards: Sequence[figures.ShardFiles]) -> BarChart:
-    """Return the chart of the files of each shard."""
+    """Return the chart of the bytes of each shard."""
     return bar_chart(
-        [[shard.files] for shard in shards],
+        [[shard.stored_bytes] for shard in shards],
         [
             f"shard {shard.shard}, vnodes {shard.first_vnode} to {shard.last_vnode}: "
-            f"{count(shard.files)} {'file' if shard.files == 1 else 'files'}, "
-            f"{size(shard.stored_bytes)} stored"
+            f"{size(shard.stored_bytes)} stored, in {_files_text(shard.files)}"
             for shard in shards
         ],
         [str(shard.shard) for shard in shards],
         height=120,
     )
+
+
+def shard_files_text(shards: Sequence[figures.ShardFiles]) -> str:
+    """Return in how many files a shard has rows."""
+    files = [shard.files for shard in shards]
+    least, most = min(files, default=0), max(files, default=0)
+    return _files_text(most) if least == most else f"{count(least)} to {_files_text(most)}"
+
+
+def _files_text(files: int) -> str:
+    return f"{count(files)} {'file' if files == 1 else 'files'}"
 
 
 def view_graph(
@@ -253,7 +273,7 @@ def view_graph(
             name,
             "table",
             "",
-            (f"~{count(tables[name].rows)} rows, {size(tables[name].stored_bytes)}",),
+            (f"{rows_text(tables[name])} rows, {size(tables[name].stored_bytes)}",),
         )
         for name in read
     ]
@@ -271,14 +291,15 @@ def _view_node(view: ViewFigures) -> Node:
 
 def lag_text(view: ViewFigures) -> str:
     """Return in a few words how far a view is behind."""
+    failed = "" if view.failure is None else "failed, "
     if not view.is_populated:
         share = "" if view.backfill is None else f" {view.backfill:.0%}"
-        return f"being populated{share}"
+        return f"{failed}being populated{share}"
     lag = view.lag
     if not lag.epochs:
         return view.status
     least = "≥ " if lag.is_bounded else ""
-    return f"{least}{count(lag.rows)} rows, {elapsed(lag.seconds)} behind"
+    return f"{failed}{least}{count(lag.rows)} rows, {elapsed(lag.seconds)} behind"
 
 
 # A table
@@ -300,6 +321,7 @@ def table_context(
         "query": query,
         "key_columns": sorted(keys, key=lambda key: _place_in_key(page.description.columns, key)),
         "vnodes": vnode_strips(store, state, name),
+        "quarantine": table_quarantine(store, state, name),
         "sample": shown_rows(
             lambda: scan_rows(store, name, epoch=epoch, ordered=False), SAMPLE_ROWS
         ),
@@ -364,12 +386,16 @@ def _vnodes_text(vnodes: range) -> str:
 # A view
 
 
-def view_context(page: ViewPage, state: StoreState, units: int | None) -> Mapping[str, Any]:
+def view_context(
+    store: Store, page: ViewPage, state: StoreState, units: int | None
+) -> Mapping[str, Any]:
     """Return what the template of a view's page shows.
 
     ``units``: also the mapping after a rescale to so many, if that is possible.
     """
     mapping, views = page.mapping, state.view_names()
+    name = page.summary.name
+    quarantine = state.quarantine_of(state.view(name).view_id)
     rescaled = None
     if units is not None and 1 <= units <= mapping.vnode_count:
         rescaled = mapping.rescale(units)
@@ -384,6 +410,9 @@ def view_context(page: ViewPage, state: StoreState, units: int | None) -> Mappin
         "rescaled_units": units,
         "moved": None if rescaled is None else _moved(mapping, rescaled),
         "refreshes": refresh_chart(page),
+        "quarantine": None
+        if quarantine is None
+        else shown_rows(lambda: quarantined_rows(store, state, name, None), SAMPLE_ROWS),
     }
 
 

@@ -39,7 +39,7 @@ def report(store: Store) -> str:
         **store_context(page, state),
         tables=tables,
         views=[
-            (anchors["view", view.summary.name][1:], view_context(view, state, None))
+            (anchors["view", view.summary.name][1:], view_context(store, view, state, None))
             for view in view_pages(store, state, views)
         ],
         problems=problems,

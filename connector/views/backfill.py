@@ -28,14 +28,17 @@ from relstate.storage import (
     errors,
 )
 
+from .checked_epochs import checked_epochs
 from .clock import ClockReading, time_now
 from .job import JobOutput
 from .lineage import upstream
 from .plan.generate import OneRow, Source
 from .position import Position
-from .refresh import Round, view_failure
-from .runner import LASTING_ERRORS, PART_ROWS, VIEW_CHANGED, JobRunner
+from .quarantine import without_quarantined
+from .refresh import Round
+from .runner import PART_ROWS, VIEW_CHANGED, JobRunner, may_be_of_part
 from .scans import OneRowPlan, SourceRead
+from .view_failure import KEPT_ERRORS, view_failure
 from .viewplan import ViewPlan
 
 _ATTEMPTS = 20
@@ -74,7 +77,7 @@ def populate(runner: JobRunner, view_id: int) -> None:
 
 
 def _populate_part(runner: JobRunner, view_id: int) -> bool:
-    """Run and commit the next part; return whether there was one."""
+    """Run and commit the next part; return whether another one follows."""
     state = runner.store.state
     view = state.views.get(view_id)
     if view is None or view.progress.is_populated:
@@ -97,9 +100,16 @@ def _populate_part(runner: JobRunner, view_id: int) -> bool:
     if reading is not None:
         expiries = runner.next_expiries(state, view_id, start.epochs, start.time)
         clock = reading.clock(output.moments, expiries)
-    progress = NewProgress(view, start.reflects, tuple(start.epochs.items()), backfill, clock)
+    progress = NewProgress(
+        view,
+        start.reflects,
+        tuple(start.epochs.items()),
+        backfill,
+        clock,
+        quarantined=output.quarantined or 0,
+    )
     runner.commit([output], [progress])
-    return True
+    return backfill is not None
 
 
 def _run_part(
@@ -112,21 +122,30 @@ def _run_part(
 ) -> tuple[_Part, JobOutput]:
     """Run the next part, or all that remains if that part alone fails."""
     plan = runner.plan_of(state, view_id)
-    part = _next_part(runner.store, plan, start, position, plan.rows_of_part(PART_ROWS))
+    rows = plan.rows_of_part(PART_ROWS)
+    if state.views[view_id].definition.quarantine is not None and plan.reads_repeatedly:
+        # A row that fails may have been read in another part, through another scan of its table.
+        rows = sys.maxsize
+    part = _next_part(runner.store, plan, start, position, rows)
+    job = runner.job(state, view_id, part.reads, reading)
     try:
-        return part, runner.run(runner.job(state, view_id, part.reads, reading))
-    except LASTING_ERRORS:
+        return part, runner.run(job)
+    except KEPT_ERRORS:
         raise
     except Exception as error:
         # A part of the rows can give values that all rows together do not, and on which the view's
         # expressions fail. Then the rest must be processed at once.
         rest = _next_part(runner.store, plan, start, position, sys.maxsize)
-        if rest == part:
-            raise
+        if rest == part or not may_be_of_part(error):
+            raise runner.failure_of(job, error) from None
         _logger.warning(
             "a part of a backfill failed and is tried with the rest: %s", describe_error(error)
         )
-    return rest, runner.run(runner.job(state, view_id, rest.reads, reading))
+    job = runner.job(state, view_id, rest.reads, reading)
+    try:
+        return rest, runner.run(job)
+    except Exception as error:
+        raise runner.failure_of(job, error) from None
 
 
 def _check_position(position: Position, plan: ViewPlan, state: StoreState) -> None:
@@ -142,14 +161,23 @@ def _check_position(position: Position, plan: ViewPlan, state: StoreState) -> No
 def backfill_parts(
     runner: JobRunner, state: StoreState, view_id: int, *, at_once: bool = False
 ) -> Iterator[tuple[SourceRead, ...]]:
-    """Yield the parts that would populate a view again, as of the epochs of its progress."""
-    plan, start = runner.plan_of(state, view_id), _Start.of(state.views[view_id].progress)
+    """Yield the parts that would populate a view again, as of the epochs of its progress.
+
+    Without the rows in its quarantine.
+    """
+    view = state.views[view_id]
+    plan, start = runner.plan_of(state, view_id), _Start.of(view.progress)
+    start = replace(start, epochs=checked_epochs(state, view))
     rows = sys.maxsize if at_once else plan.rows_of_part(PART_ROWS)
     position = _first_position(runner.store, plan, start)
+    quarantine = runner.quarantine_of(state, view_id)
+    keys = {} if quarantine is None else quarantine.keys
     while not position.is_end:
         part = _next_part(runner.store, plan, start, position, rows)
         position = part.after
-        yield part.reads
+        yield tuple(
+            replace(read, selection=without_quarantined(read.source, keys)) for read in part.reads
+        )
 
 
 @dataclass(frozen=True, slots=True)

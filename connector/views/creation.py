@@ -35,7 +35,9 @@ from .operators import PlanError
 from .plan.materialize import Materialize
 from .planner.analysis import StoreTables
 from .planner.view import plan_view
-from .sessions import Sessions, keep_active_session, stored_settings
+from .quarantine import check_quarantine, new_quarantine
+from .sessions import Sessions, keep_active_session
+from .view_settings import READING, stored_settings
 from .viewplan import Operator, ViewPlan, parse_stored_plan, schema_of
 
 
@@ -46,7 +48,8 @@ class ViewOptions:
     ``parallelism``: in how many parallel units it is maintained, None for as many as the session
     runs at once. ``columns``: the names of its columns, empty for those of the SELECT.
     ``user_properties``: with its comment as ``comment``. ``column_comments``: by the columns.
-    ``cluster_by``: the columns by which its rows are distributed; none for any.
+    ``cluster_by``: the columns by which its rows are distributed; none for any. ``quarantines``:
+    rows for which it cannot be computed are left out, and listed.
     """
 
     parallelism: int | None = None
@@ -54,6 +57,7 @@ class ViewOptions:
     user_properties: Mapping[str, str | None] = field(default_factory=dict)
     column_comments: Mapping[str, str] = field(default_factory=dict)
     cluster_by: tuple[str, ...] = ()
+    quarantines: bool = False
 
 
 PLAIN_VIEW = ViewOptions()
@@ -114,6 +118,7 @@ def options_of(state: StoreState, view: CatalogView) -> ViewOptions:
         {"comment": definition.comment, **dict(definition.user_properties)},
         {column.name: column.comment for column in columns if column.comment is not None},
         parse_stored_plan(definition.name, view.definition.plan).root.cluster_columns,
+        view.definition.quarantine is not None,
     )
 
 
@@ -121,11 +126,21 @@ def _planned_view(
     spark: SparkSession, state: StoreState, name: str, query: str, options: ViewOptions
 ) -> NewView:
     settings = stored_settings(spark)
+    reads_otherwise = not READING.isdisjoint(settings)
     with keep_active_session(spark):
         session = Sessions(spark).of(settings)
         tables = StoreTables(state)
-        root = plan_view(session, tables, query, options.columns, options.cluster_by)
+        root = plan_view(
+            session,
+            tables,
+            query,
+            options.columns,
+            options.cluster_by,
+            Sessions(spark, {}, reads_as_user=True).of(settings) if reads_otherwise else None,
+        )
     plan = _readable(root)
+    if options.quarantines:
+        check_quarantine(plan)
     vnode_count = state.settings.vnode_count
     mapping = VnodeMapping.balanced(vnode_count, _units(spark, vnode_count, options.parallelism))
     return NewView(
@@ -141,6 +156,7 @@ def _planned_view(
         mapping,
         settings,
         root.to_json(),
+        quarantine=new_quarantine(name) if options.quarantines else None,
     )
 
 

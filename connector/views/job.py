@@ -20,9 +20,10 @@ from .executor.changes import Step
 from .executor.next_moments import NextMoments
 from .operators import ExecutorType
 from .plan.temporal import ClockStep, TemporalFilter
+from .quarantine import Quarantine
 from .scans import SourceRead
-from .sessions import ANSI
 from .task import ExecutorStep, Target
+from .view_settings import ANSI
 from .viewplan import Operator, ViewPlan
 
 
@@ -33,7 +34,8 @@ class JobOutput:
     ``started``: in microseconds since 1970. ``moments``: the next moments of the temporal filters,
     in the order of the plan. ``is_local``: whether all of it was computed in the driver's process.
     ``seconds``: how long the whole job ran. ``syncs_segments``: see `Proposal`; whether the commit
-    has to make some segments durable.
+    has to make some segments durable. ``quarantined``: how many rows are in the quarantine of the
+    view after it; None if it has none. ``quarantine``: what is in it then, if that changes.
     """
 
     segments: tuple[SegmentRecord, ...]
@@ -43,6 +45,8 @@ class JobOutput:
     is_local: bool = False
     seconds: float = 0.0
     syncs_segments: bool = False
+    quarantined: int | None = None
+    quarantine: Quarantine | None = None
 
     def followed_by(self, later: JobOutput) -> JobOutput:
         """Return what two jobs wrote together."""
@@ -62,7 +66,8 @@ class ViewJob:
 
     ``reads``: one for each source, in the plan's order. ``states``: how to read the state tables,
     in the plan's order, and last the view's own table. ``clock``: for each temporal filter, in the
-    plan's order, what passes it before the job and after it.
+    plan's order, what passes it before the job and after it. ``quarantine``: the rows that the
+    view leaves out before it; None for a view that fails with them.
     """
 
     view: CatalogView
@@ -72,6 +77,7 @@ class ViewJob:
     states: tuple[ReadPlan, ...]
     reads: tuple[SourceRead, ...]
     clock: tuple[ClockStep, ...] = ()
+    quarantine: Quarantine | None = None
 
     @property
     def view_id(self) -> int:

@@ -35,6 +35,12 @@ class ViewStreamListener(Protocol):
     def on_refresh(self, progress: Mapping[str, Any]) -> None:
         """A refresh that moved a view; ``progress`` is `ViewStream.lastProgress`."""
 
+    def on_failure(self, view: str, error: Exception) -> None:
+        """A view could not be refreshed; the stream goes on with the others.
+
+        Called once for each error, not for each time that the view is tried again.
+        """
+
     def on_end(self, error: BaseException | None) -> None:
         """The stream has ended; ``error`` is what ended it, None if it was stopped or is done."""
 
@@ -46,7 +52,7 @@ def check_listener(listener: object) -> None:
     if listener is not None and not isinstance(listener, ViewStreamListener):
         raise errors.OptionError(
             f"listener is {listener!r:.80}; it must have the methods of ViewStreamListener: "
-            "on_commit, on_refresh and on_end"
+            "on_commit, on_refresh, on_failure and on_end"
         )
 
 
@@ -73,14 +79,19 @@ class Notifier:
         if self._listener is not None:
             self._tell(self._listener.on_refresh, progress)
 
+    def failure(self, view: str, error: Exception) -> None:
+        """Tell of a view that failed."""
+        if self._listener is not None:
+            self._tell(self._listener.on_failure, view, error)
+
     def end(self, error: BaseException | None) -> None:
         """Tell of the end."""
         if self._listener is not None:
             self._tell(self._listener.on_end, error)
 
-    def _tell(self, call: Callable[[Any], None], event: object) -> None:
+    def _tell(self, call: Callable[..., None], *event: object) -> None:
         try:
-            call(event)
+            call(*event)
         except Exception:
             method = getattr(call, "__name__", repr(call))
             _logger.exception("a listener of a stream of views failed in %s", method)

@@ -100,18 +100,23 @@ def run_locally(
     `OUTPUT_ROWS` or `LOCAL_BYTES`, executors read more than `STATE_ROWS`, or Spark could not
     evaluate an expression. Errors: what executors raise.
     """
-    started = environment.now()
     try:
-        with LocalWriters(job.target, environment, STATE_ROWS) as writers:
-            run = _LocalRun(job, evaluator, environment, writers)
-            run.rows_of(job.plan.root)
-            # Tasks of later jobs of a refresh read these segments, in a bucket what is uploaded.
-            is_synced = location_of(job.target.path).is_object_store
-            segments = writers.finish() if is_synced else writers.finish_unsynced()
+        return attempt_locally(job, evaluator, environment)
     except GivenUpError as error:
         # If an expression has failed: a job may apply a filter above it first.
         _logger.debug("view %s is computed by a job", job.name, exc_info=error)
         return None
+
+
+def attempt_locally(job: ViewJob, evaluator: LocalEvaluator, environment: Environment) -> JobOutput:
+    """Run a job as `run_locally` does. GivenUpError says why it was given up."""
+    started = environment.now()
+    with LocalWriters(job.target, environment, STATE_ROWS) as writers:
+        run = _LocalRun(job, evaluator, environment, writers)
+        run.rows_of(job.plan.root)
+        # Tasks of later jobs of a refresh read these segments, in a bucket what is uploaded.
+        is_synced = location_of(job.target.path).is_object_store
+        segments = writers.finish() if is_synced else writers.finish_unsynced()
     moments = (NextMoments.from_json(values) for _, values in sorted(writers.moments))
     return JobOutput(
         segments,

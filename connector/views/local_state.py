@@ -22,6 +22,10 @@ class GivenUpError(Exception):
     """A run in the driver's process cannot go on: a job does the work."""
 
 
+class FailedExpressionError(GivenUpError):
+    """Spark could not evaluate an expression; the cause is what it raised."""
+
+
 class RowBudget:
     """How many more rows a run may read."""
 

@@ -24,7 +24,8 @@ from relstate.storage import CatalogView, ReadPlan, StoreState, without_expiry
 from .backfill import backfill_parts
 from .executor.changes import Mask
 from .job import JobOutput, ViewJob
-from .runner import LASTING_ERRORS, JobRunner
+from .runner import JobRunner
+from .view_failure import KEPT_ERRORS
 
 # Sums of floats are compared at this share of the greatest magnitude.
 TOLERANCE = 1e-9
@@ -54,7 +55,7 @@ def _rebuild(
     """Compute a view again in parts; at once if a part fails."""
     try:
         *_, last = runner.run_parts(empty, backfill_parts(runner, state, view_id))
-    except LASTING_ERRORS:
+    except KEPT_ERRORS:
         raise
     except Exception:
         *_, last = runner.run_parts(empty, backfill_parts(runner, state, view_id, at_once=True))

@@ -14,11 +14,9 @@ Does not know: how jobs run (runner), how views are created or first filled (bac
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Iterable, Set
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import asdict, dataclass, field
 
-from relstate.connector.failure import describe_error
 from relstate.storage import (
     CHANGE_TYPE,
     CatalogView,
@@ -37,11 +35,11 @@ from .clock import ClockReading, time_now
 from .job import JobOutput, ViewJob
 from .lineage import inputs_of, is_replacement, levels
 from .plan.generate import OneRow, Source
-from .runner import LASTING_ERRORS, VIEW_CHANGED, JobRunner
+from .runner import VIEW_CHANGED, JobRunner
 from .scans import SourceRead
+from .view_failure import view_failure
 
 _logger = logging.getLogger(__name__)
-_RECURSION_LIMIT = re.compile(r"RECURSION_\w+_EXCEEDED")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +49,9 @@ class Refreshed:
     ``epoch``: the store's with it; ``reflects``: of the tables that the views reflect now;
     ``views``: those that moved; ``rows``: how many changes they took in. ``local``: those of the
     views that were computed in this process, without a job of Spark. ``seconds``: of each phase.
+    ``failures``: the errors of views that could not be computed, by their ids. ``quarantined``: how
+    many rows are in the quarantines of the views that moved, by their names; those without one
+    are not there.
     """
 
     epoch: int
@@ -59,6 +60,8 @@ class Refreshed:
     rows: int
     local: tuple[str, ...]
     seconds: Phases
+    failures: Mapping[int, Exception] = field(default_factory=dict)
+    quarantined: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -86,8 +89,17 @@ class Round:
     ``time``: the present time for its views, in microseconds since 1970.
     """
 
-    def __init__(self, runner: JobRunner, state: StoreState, views: Set[int]) -> None:
-        """``views``: all that they read among them."""
+    def __init__(
+        self,
+        runner: JobRunner,
+        state: StoreState,
+        views: Set[int],
+        skipped: Set[int] = frozenset(),
+    ) -> None:
+        """``views``: all that they read among them; ``skipped``: those that are left as they are.
+
+        Views that read a skipped one wait for it.
+        """
         self._runner = runner
         self._state = state
         self._views = views
@@ -99,8 +111,8 @@ class Round:
         self._readings: dict[int, ClockReading] = {}
         self._outputs: dict[int, JobOutput] = {}
         self._phases = Phases()
-        self._failed: set[int] = set()
-        self._failures: list[Exception] = []
+        self._failed = set(skipped)
+        self._failures: dict[int, Exception] = {}
 
     def run(self) -> Refreshed:
         """Refresh the views.
@@ -109,25 +121,46 @@ class Round:
         TableNotFoundError if one was dropped; the error of a view that could not be computed, when
         all others are committed.
         """
+        refreshed = self.attempt()
+        for failure in refreshed.failures.values():
+            raise failure
+        return refreshed
+
+    def attempt(self) -> Refreshed:
+        """Refresh the views as `run` does; the errors of views are returned, not raised."""
         monotonic = self._environment.monotonic
         for level in levels(self._state, self._views):
             jobs = [job for view_id in level if (job := self._planned_job(view_id)) is not None]
             started = monotonic()
             for job, result in zip(jobs, self._runner.run_all(jobs), strict=True):
                 if isinstance(result, Exception):
-                    self._fail(job.view_id, result)
+                    self._fail(job.view_id, self._runner.failure_of(job, result))
                 else:
                     self._outputs[job.view_id] = result
             self._phases.execution += monotonic() - started
         started = monotonic()
         epoch = self._commit()
         self._phases.commit = monotonic() - started
-        if self._failures:
-            raise self._failures[0]
         rows = sum(output.rows for output in self._outputs.values())
         views = self._names(self._outputs)
         local = self._names(i for i, output in self._outputs.items() if output.is_local)
-        return Refreshed(epoch, self._state.epoch, views, rows, local, self._phases)
+        return Refreshed(
+            epoch,
+            self._state.epoch,
+            views,
+            rows,
+            local,
+            self._phases,
+            dict(self._failures),
+            self._quarantined(),
+        )
+
+    def _quarantined(self) -> dict[str, int]:
+        return {
+            self._state.name_of(view_id): output.quarantined
+            for view_id, output in self._outputs.items()
+            if output.quarantined is not None and not is_replacement(self._state, view_id)
+        }
 
     def _names(self, view_ids: Iterable[int]) -> tuple[str, ...]:
         visible = (i for i in view_ids if not is_replacement(self._state, i))
@@ -136,7 +169,7 @@ class Round:
     def _fail(self, view_id: int, error: Exception) -> None:
         self._failed.add(view_id)
         failure = view_failure(self._state.title_of(self._state.views[view_id]), error)
-        self._failures.append(failure)
+        self._failures[view_id] = failure
         if isinstance(failure, errors.ViewFailedError):
             epoch, time = self._state.epoch, self._environment.now()
             keep_failure(self._environment, view_id, ViewFailure(epoch, time, str(failure)))
@@ -170,7 +203,11 @@ class Round:
             epochs = {table_id: self._state.epoch for table_id, _ in inputs}
             expiries = self._runner.next_expiries(self._state, view_id, epochs, self.time)
             clock = reading.clock(self._outputs[view_id].moments, expiries)
-        return NewProgress(before, epoch, inputs, clock=clock, figures=self._figures(view_id))
+        quarantined = self._outputs[view_id].quarantined or 0
+        figures = self._figures(view_id)
+        return NewProgress(
+            before, epoch, inputs, clock=clock, figures=figures, quarantined=quarantined
+        )
 
     def _figures(self, view_id: int) -> RefreshFigures:
         """Return what the refresh of a view did, for the history."""
@@ -197,7 +234,7 @@ class Round:
     def _job(self, view_id: int) -> ViewJob | None:
         """Return a view's job; None if it has nothing to take in, or cannot be computed now."""
         view = self._state.views[view_id]
-        is_blocked = not self._failed.isdisjoint(inputs_of(self._state, view_id))
+        is_blocked = not self._failed.isdisjoint((view_id, *inputs_of(self._state, view_id)))
         if is_blocked or not view.progress.is_populated:
             self._failed.add(view_id)
             return None
@@ -279,28 +316,4 @@ def _expiring_rows_error(definition: TableDefinition) -> errors.SchemaError:
     return errors.SchemaError(
         f"table {definition.name!r} holds rows that were written with a TTL, which the view was "
         f"not planned for; {without_expiry(definition)}, or create the view again"
-    )
-
-
-def view_failure(view: str, error: Exception) -> Exception:
-    """Return the error that says that a view could not be computed.
-
-    Errors that have nothing to do with the view or its rows are returned as they are. Spark's
-    stack is no part of it: the message has its one sentence, and the log the rest.
-    """
-    if isinstance(error, (errors.ViewFailedError, *LASTING_ERRORS)):
-        return error
-    if isinstance(error, errors.RelstateError):
-        return errors.ViewFailedError(f"view {view!r} could not be computed: {error}")
-    _logger.debug("view %s could not be computed", view, exc_info=error)
-    reason = describe_error(error)
-    advice = (
-        "its recursion reached a limit of Spark: correct the rows that it follows, or create the "
-        "view again with a greater MAX RECURSION LEVEL, or LIMIT ALL"
-        if _RECURSION_LIMIT.search(reason)
-        else "if an expression of its SELECT fails for a row of its inputs, correct the row, or "
-        "create the view again with an expression that does not"
-    )
-    return errors.ViewFailedError(
-        f"view {view!r} could not be computed; {advice}. What was raised: {reason}"
     )

@@ -11,11 +11,11 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import cached_property
 
 from pyspark.sql import SparkSession
 
 from relstate.connector.failure import describe_error, unwrap_errors
+from relstate.connector.failure_kind import FailureKind, condition_of, failure_kind
 from relstate.connector.parallelism import parallelism
 from relstate.connector.task_report import TaskReport
 from relstate.storage import (
@@ -28,26 +28,71 @@ from relstate.storage import (
     ViewClock,
     errors,
 )
+from relstate.vnode import cached_property
 
 from .clock import ClockReading, steps_of
+from .failing_row import FailingRow, find_failing_row
 from .frame import report_frame
+from .isolation import Attempts, run_isolated
 from .job import JobOutput, ViewJob
 from .local_expressions import LocalEvaluator
-from .local_run import can_run_locally, is_small, run_locally
+from .local_run import attempt_locally, can_run_locally, is_small, run_locally
+from .local_state import FailedExpressionError, GivenUpError
+from .plan.aggregate import Aggregate
+from .plan.node import walk
+from .plan.stateless import Project
+from .quarantine import BadRow, Quarantine, Quarantines
 from .scans import SourceRead
+from .screening import find_bad_rows
 from .sessions import Sessions, is_classic, keep_active_session
 from .stored_plans import StoredPlans
 from .task import Target
+from .view_failure import KEPT_ERRORS, reason_of_row, view_failure
 from .viewplan import ViewPlan
 
 # Rows that one job takes in, about: what a few tasks hold in memory at once.
 PART_ROWS = 1 << 21
-# What does not succeed either if more rows come at once.
-LASTING_ERRORS = (errors.CommitError, errors.StorageError, errors.SessionError, errors.MissingError)
+# After a refresh in which rows failed, so many look for such rows first.
+_SCREENED_REFRESHES = 16
 # What a commit is refused with if a view was refreshed, altered or dropped meanwhile.
 VIEW_CHANGED = (errors.ConflictError, errors.TableNotFoundError)
 
 _logger = logging.getLogger(__name__)
+
+
+def may_be_of_part(error: Exception) -> bool:
+    """Return whether what a job raised may depend on which rows it takes in at once."""
+    if isinstance(error, errors.RelstateError):
+        return isinstance(error, errors.DataError)
+    return failure_kind(error) is FailureKind.ROW
+
+
+def expressions_of(plan: ViewPlan) -> dict[str, str]:
+    """Return the expressions of the fields that a plan computes, by their names."""
+    projected = {
+        output.field.name: output.expression
+        for node in walk(plan.root)
+        if isinstance(node, Project)
+        for output in node.outputs
+        if output.source is None
+    }
+    aggregated = {
+        call.output.name: call.text
+        for node in walk(plan.root)
+        if isinstance(node, Aggregate)
+        for call in node.calls
+    }
+    return aggregated | projected
+
+
+def _is_of_rows(error: Exception) -> bool:
+    """Return whether what a job raised may not be raised without some of its rows."""
+    return not isinstance(error, KEPT_ERRORS) and may_be_of_part(error)
+
+
+def _signature(error: Exception) -> str:
+    """Return what two failures for one reason share."""
+    return condition_of(error) or type(error).__name__
 
 
 class JobRunner:
@@ -58,6 +103,11 @@ class JobRunner:
         self._sessions = Sessions(spark)
         self._plans = StoredPlans(self._sessions)
         self._evaluators: dict[SparkSession, LocalEvaluator] = {}
+        # One for each view that has failed, by ids.
+        self._failing_rows: dict[int, FailingRow] = {}
+        self._quarantines = Quarantines(store)
+        # In how many refreshes of each view, by ids, rows are likely to fail.
+        self._failures_expected: dict[int, int] = {}
 
     @property
     def store(self) -> Store:
@@ -117,16 +167,102 @@ class JobRunner:
         names = [state.name_of(table_id) for table_id in (*view.definition.internal, view_id)]
         return ViewJob(
             view,
-            state.name_of(view_id),
+            state.title_of(view),
             self.plan_of(state, view_id),
             Target(self._store.path, settings.vnode_count, settings.shards),
             tuple(ReadPlan.of(self._store.path, state, name) for name in names),
             tuple(reads),
             steps_of(view.progress.clock) if reading is None else reading.steps,
+            self._quarantines.of(state, view_id),
         )
+
+    def quarantine_of(self, state: StoreState, view_id: int) -> Quarantine | None:
+        """Return the quarantine of a view at a state; None if it has none."""
+        return self._quarantines.of(state, view_id)
 
     def run(self, job: ViewJob) -> JobOutput:
         """Run a job and return what was written.
+
+        That of a view with a quarantine leaves out the rows for which it fails.
+        LostMessageError, what executors and expressions raise.
+        """
+        return self._run(job) if job.quarantine is None else self._run_isolated(job)
+
+    def _run_isolated(self, job: ViewJob) -> JobOutput:
+        failures_expected = self._failures_expected.get(job.view_id, 0)
+        isolated = run_isolated(job, self._attempts_of(job), screens_first=failures_expected > 0)
+        expected = _SCREENED_REFRESHES if isolated.screened else max(failures_expected - 1, 0)
+        self._failures_expected[job.view_id] = expected
+        return isolated.output
+
+    def _attempts_of(self, job: ViewJob) -> Attempts:
+        """Return how the jobs of a view with a quarantine are attempted."""
+        query, expressions = job.view.definition.query, expressions_of(job.plan)
+        session = self._sessions.of(job.view.definition.settings)
+
+        def screen(reads: Sequence[SourceRead]) -> list[BadRow]:
+            if not is_classic(session):
+                return []
+            with keep_active_session(self._sessions.spark, session):
+                evaluator, environment = self._evaluator(session), self._store.environment
+                return find_bad_rows(job.plan, query, reads, evaluator, environment)
+
+        return Attempts(
+            self._run_after_failures,
+            self._failure,
+            self._quick_failure,
+            lambda output: self._store.jobs.discard(output.segments),
+            _is_of_rows,
+            screen,
+            lambda error: reason_of_row(error, expressions, query),
+            self._store.environment,
+        )
+
+    def _failure(self, job: ViewJob) -> Exception | None:
+        """Return what a job raises that may depend on its rows; what it writes is removed."""
+        try:
+            output = self._run_after_failures(job)
+        except Exception as error:
+            if not _is_of_rows(error):
+                raise
+            return error
+        self._store.jobs.discard(output.segments)
+        return None
+
+    def _quick_failure(self, job: ViewJob) -> Exception | None:
+        """Return what `_failure` does, and what this process raises where a job may not fail."""
+        session = self._sessions.of(job.view.definition.settings)
+        if is_classic(session) and is_small(job) and can_run_locally(job.plan):
+            evaluator, environment = self._evaluator(session), self._store.environment
+            try:
+                with unwrap_errors(), keep_active_session(self._sessions.spark, session):
+                    output = attempt_locally(job, evaluator, environment)
+                self._store.jobs.discard(output.segments)
+                return None
+            except FailedExpressionError as error:
+                cause = error.__cause__
+                if isinstance(cause, Exception) and _is_of_rows(cause):
+                    return cause
+            except GivenUpError:
+                pass
+            except errors.DataError as error:
+                return error
+        return self._failure(job)
+
+    def _run_after_failures(self, job: ViewJob) -> JobOutput:
+        """Run a job, and once more if the machines fail.
+
+        Spark may give its task the worker of the one that has just failed, which is about to end.
+        """
+        try:
+            return self._run(job)
+        except Exception as error:
+            if isinstance(error, KEPT_ERRORS) or failure_kind(error) is not FailureKind.MACHINE:
+                raise
+        return self._run(job)
+
+    def _run(self, job: ViewJob) -> JobOutput:
+        """Run a job with all of its changes.
 
         Large change sets are processed in parts to bound the memory of tasks; each part reads the
         state that the previous ones wrote. LostMessageError, what executors and expressions raise.
@@ -136,9 +272,11 @@ class JobRunner:
             try:
                 *_, (_, output) = self.run_parts(job, (job.part(n, count) for n in range(count)))
                 return output
-            except LASTING_ERRORS:
+            except KEPT_ERRORS:
                 raise
             except Exception as error:
+                if not may_be_of_part(error):
+                    raise
                 # Between two parts there may be rows that no epoch has, for which an expression of
                 # the view fails: then all has to be processed at once.
                 _logger.warning(
@@ -194,6 +332,40 @@ class JobRunner:
             rows = report_frame(job, session).collect()
         return job.collect_output(TaskReport.from_json(bytes(row[0])) for row in rows)
 
+    def failure_of(self, job: ViewJob, error: Exception) -> Exception:
+        """Return the error that says why a job failed: see `view_failure`.
+
+        It names the row if it is one row that fails.
+        """
+        row = None
+        if may_be_of_part(error) and job.quarantine is None:
+            condition = _signature(error)
+
+            def fails(reads: Sequence[SourceRead]) -> bool:
+                return self._fails(replace(job, reads=tuple(reads)), condition)
+
+            try:
+                known = self._failing_rows.get(job.view_id)
+                row = find_failing_row(job, fails, self._store.environment, known)
+            except Exception as other:
+                # The error of the view is what counts.
+                _logger.debug("the row that fails in %s is not found", job.name, exc_info=other)
+        if row is not None:
+            self._failing_rows[job.view_id] = row
+        query, expressions = job.view.definition.query, expressions_of(job.plan)
+        return view_failure(job.name, error, query, row, expressions)
+
+    def _fails(self, job: ViewJob, signature: str) -> bool:
+        """Return whether a job fails in a way; what it writes otherwise is removed."""
+        try:
+            output = self._run_once(job)
+        except KEPT_ERRORS:
+            raise
+        except Exception as error:
+            return _signature(error) == signature
+        self._store.jobs.discard(output.segments)
+        return False
+
     def _evaluator(self, session: SparkSession) -> LocalEvaluator:
         if session not in self._evaluators:
             self._evaluators.setdefault(session, LocalEvaluator(session))
@@ -214,7 +386,11 @@ class JobRunner:
             progress=tuple(progress),
         )
         try:
-            return self._store.jobs.commit(proposal)
+            result = self._store.jobs.commit(proposal)
         except VIEW_CHANGED:
             self._store.jobs.discard(segments)
             raise
+        for output in results:
+            if output.quarantine is not None:
+                self._quarantines.note(output.quarantine, result.epoch)
+        return result

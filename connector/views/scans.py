@@ -23,6 +23,7 @@ from relstate.storage import CHANGE_TYPE, Environment, FeedPlan, Op, ReadPlan, a
 
 from .executor.changes import Step, chunk_schema, run_steps
 from .plan.generate import Source
+from .quarantine import RowSelection
 from .wire import change_batches, control_rows, wire_fields, wire_schema
 
 # What makes a task of what the driver does not read, in stored bytes.
@@ -39,15 +40,35 @@ class OneRowPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class RowsPlan:
+    """Changes that have been read: a chunk of the source's fields, all in vnode 0."""
+
+    rows: pa.RecordBatch
+    vnode_count: int
+
+    @property
+    def stored_rows(self) -> int:
+        """How many there are."""
+        return int(self.rows.num_rows)
+
+    @property
+    def stored_bytes(self) -> int:
+        """How many bytes they have."""
+        return int(self.rows.nbytes)
+
+
+@dataclass(frozen=True, slots=True)
 class SourceRead:
     """What a source gives in one epoch.
 
-    ``plan``: a change feed, or a part of a snapshot; None for nothing. ``vnodes``: which.
+    ``plan``: a change feed, a part of a snapshot, or rows; None for nothing. ``vnodes``: which.
+    ``selection``: which of the changes the view takes in; None for all.
     """
 
     source: Source
-    plan: FeedPlan | ReadPlan | OneRowPlan | None
+    plan: FeedPlan | ReadPlan | OneRowPlan | RowsPlan | None
     vnodes: range
+    selection: RowSelection | None = None
 
     @property
     def stored_bytes(self) -> int:
@@ -81,6 +102,15 @@ class SourceRead:
         self, vnodes: range, environment: Environment | None = None
     ) -> Iterator[pa.RecordBatch]:
         """Yield the changes of the rows in some vnodes; ``environment``: as of `ReadPlan.read`."""
+        chunks = self._all_chunks(vnodes, environment)
+        if self.selection is None:
+            yield from chunks
+        else:
+            yield from map(self.selection.apply, chunks)
+
+    def _all_chunks(
+        self, vnodes: range, environment: Environment | None
+    ) -> Iterator[pa.RecordBatch]:
         match self.plan:
             case FeedPlan():
                 for batch in self.plan.read((vnodes,), environment):
@@ -88,6 +118,8 @@ class SourceRead:
             case ReadPlan():
                 for batch in self.plan.read((vnodes,), environment):
                     yield _inserts(batch.num_rows, batch.columns, self.source)
+            case RowsPlan() if 0 in vnodes:
+                yield self.plan.rows
             case OneRowPlan() if 0 in vnodes:
                 yield _inserts(1, [pa.array([0], pa.int8())], self.source)
 

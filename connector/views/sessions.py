@@ -21,14 +21,10 @@ from pyspark.sql import SparkSession
 from relstate.connector.parallelism import parallelism
 from relstate.connector.source.interpreter import use_driver_python
 
-# Settings on which the meaning of expressions depends: they are stored with a view.
-ANSI = "spark.sql.ansi.enabled"
-STORED_SETTINGS = {
-    "spark.sql.session.timeZone": "UTC",
-    ANSI: "true",
-}
+from .view_settings import apply_settings, without_reading
+
 # What all of them have: Spark 4.3 reads ASOF JOIN, and expressions of type TIME, only then.
-_READING = {"spark.sql.join.asofJoin.enabled": "true", "spark.sql.timeType.enabled": "true"}
+_ALWAYS = {"spark.sql.join.asofJoin.enabled": "true", "spark.sql.timeType.enabled": "true"}
 # Settings for the jobs of a refresh: its stages are few and small.
 _REFRESH = {
     "spark.sql.adaptive.enabled": "false",
@@ -39,14 +35,21 @@ _REFRESH = {
 }
 
 
-def stored_settings(spark: SparkSession) -> dict[str, str]:
-    """Return the settings of a session that a view created in it keeps."""
-    return {name: str(spark.conf.get(name, default)) for name, default in STORED_SETTINGS.items()}
+_EARLY_EVALUATION = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
 
 
 def is_classic(spark: SparkSession) -> bool:
     """Return whether a session has its JVM beside this process; not one of Spark Connect."""
     return getattr(spark, "_sc", None) is not None
+
+
+def is_stopped(spark: SparkSession) -> bool:
+    """Return whether a session has ended, so that nothing can be run in it again."""
+    if is_classic(spark):
+        context: Any = spark.sparkContext
+        return context._jsc is None or bool(context._jsc.sc().isStopped())
+    client: Any = spark
+    return bool(client.is_stopped)
 
 
 @contextmanager
@@ -75,12 +78,21 @@ def keep_active_session(spark: SparkSession, own: SparkSession | None = None) ->
 
 
 class Sessions:
-    """Sessions by settings, each made when first asked for. Safe between threads."""
+    """Sessions by settings, each made when first asked for. Safe between threads.
 
-    def __init__(self, spark: SparkSession, own: Mapping[str, str] = _REFRESH) -> None:
-        """``spark``: a session of the Spark to be used. ``own``: what all of them are set to."""
+    They read a query as by default, which is what relstate does, and not as the settings say.
+    """
+
+    def __init__(
+        self, spark: SparkSession, own: Mapping[str, str] = _REFRESH, *, reads_as_user: bool = False
+    ) -> None:
+        """``spark``: a session of the Spark to be used. ``own``: what all of them are set to.
+
+        ``reads_as_user``: they read a query as the settings say.
+        """
         self._spark = spark
         self._own = dict(own)
+        self._reads_as_user = reads_as_user
         self._made: dict[tuple[tuple[str, str], ...], SparkSession] = {}
         self._lock = Lock()
 
@@ -90,12 +102,15 @@ class Sessions:
         return self._spark
 
     def of(self, settings: Mapping[str, str]) -> SparkSession:
-        """Return the session for some settings."""
+        """Return the session for some settings. SessionError if Spark does not take them."""
+        if not self._reads_as_user:
+            settings = without_reading(settings)
         key = tuple(sorted(settings.items()))
         with self._lock:
             if key not in self._made:
                 session = self._spark.newSession()
-                for name, value in {**_READING, **self._own, **settings}.items():
+                apply_settings(session, settings)
+                for name, value in {**_ALWAYS, **self._own}.items():
                     session.conf.set(name, value)
                 use_driver_python(session)
                 _leave_silently(session)
@@ -116,12 +131,16 @@ def _leave_silently(session: SparkSession) -> None:
 
 
 def batch_sessions(spark: SparkSession) -> Sessions:
-    """Return sessions for large queries, whose stages Spark sizes."""
+    """Return sessions for large queries of users, whose stages Spark sizes."""
     partitions = 4 * parallelism(spark)
     return Sessions(
         spark,
         {
             "spark.sql.adaptive.enabled": "true",
             "spark.sql.shuffle.partitions": str(partitions),
+            # Spark evaluates expressions over few rows before it applies a filter above them.
+            "spark.sql.optimizer.excludedRules": _EARLY_EVALUATION,
+            "spark.sql.adaptive.optimizer.excludedRules": _EARLY_EVALUATION,
         },
+        reads_as_user=True,
     )

@@ -31,7 +31,8 @@ from .planner.calls import is_group_call, is_window_call, takes_many_rows
 from .planner.expressions import check_expressions, check_resolved, check_time_independent
 from .planner.generators import is_generator
 from .planner.recursion import check_recursion
-from .sessions import STORED_SETTINGS, Sessions, keep_active_session
+from .sessions import Sessions, keep_active_session
+from .view_settings import is_complete
 from .viewplan import ViewPlan, damaged_plan_error, parse_stored_plan
 
 
@@ -62,7 +63,8 @@ class StoredPlans:
             self._check_expressions(plan, state, view)
         except ValueError as error:
             raise damaged_plan_error(name, error) from None
-        self._plans[view_id] = (value, plan)
+        known = {i: plan for i, plan in self._plans.items() if i in state.views}
+        self._plans = {**known, view_id: (value, plan)}
         return plan
 
     def _check_expressions(self, plan: ViewPlan, state: StoreState, view: CatalogView) -> None:
@@ -93,8 +95,10 @@ def read_stored_plan(state: StoreState, view: CatalogView) -> ViewPlan:
 def _check_catalog(plan: ViewPlan, state: StoreState, view: CatalogView) -> None:
     """ValueError unless a plan fits its view, the tables that it reads and its state tables."""
     definition = view.definition
-    is_known = definition.settings.keys() == STORED_SETTINGS.keys()
-    require(is_known, "the settings of its session are not those that a view has")
+    require(
+        is_complete(definition.settings),
+        "the settings of its session are not those that a view has",
+    )
     for scan in plan.scans:
         require(scan.table_id in state.tables, f"it reads table {scan.table_id}, which is missing")
         _check_scan(scan, state.tables[scan.table_id].definition)

@@ -18,6 +18,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from relstate.connector.failure import strip_tracebacks
+from relstate.connector.spark.received import received
 from relstate.connector.task_report import TaskReport
 from relstate.storage import (
     Environment,
@@ -154,7 +155,7 @@ class StatelessTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the steps over all rows at once, and yield what they give."""
-        return strip_tracebacks(self._rows(batches))
+        return strip_tracebacks(self._rows(received(batches)))
 
     def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         received = Received.of(batches, self.fields)
@@ -184,7 +185,7 @@ class FragmentTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the steps in the unit of this task, and yield changes and control rows."""
-        return strip_tracebacks(self._rows(batches))
+        return strip_tracebacks(self._rows(received(batches)))
 
     def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         started = environment_of(self.target.path).now()

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 from relstate.storage import TableSchema, errors
-from relstate.vnode import VnodeMapping
+from relstate.vnode import VnodeMapping, cached_property
 
 from .executor.executor import StateTableSpec
 from .operators import ExecutorType, PlanError, executors_of, plan_from_json
@@ -123,6 +122,11 @@ class ViewPlan:
     def divided_tables(self) -> tuple[int, ...]:
         """The ids of the document tables that it reads, of whose rows parts may expire."""
         return tuple({scan.table_id: None for scan in self.scans if scan.by_parts})
+
+    @property
+    def reads_repeatedly(self) -> bool:
+        """Whether it reads a table more than once."""
+        return len({scan.table_id for scan in self.scans}) < len(self.scans)
 
     @property
     def reads_clock(self) -> bool:
@@ -259,4 +263,6 @@ def is_colocated(node: Node) -> bool:
 def schema_of(spec: StateTableSpec, hidden: Sequence[str] = ()) -> TableSchema:
     """Return the schema of a state table."""
     key = [order.sql for order in spec.primary_key]
-    return TableSchema.build(spec.fields, key, spec.distribution, nullable_key=True, hidden=hidden)
+    return TableSchema.build(
+        spec.fields, key, spec.distribution, nullable_key=True, keeps_floats=True, hidden=hidden
+    )

@@ -8,7 +8,8 @@ Does not know: statements.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
+from dataclasses import replace
 from functools import partial
 from threading import Lock
 
@@ -30,9 +31,12 @@ from .refresh import Refreshed, Round
 from .renaming import follow_rename
 from .replacement import finish_replacement
 from .runner import VIEW_CHANGED, JobRunner
+from .view_failure import continued_error
 
 # A conflict means that another process refreshes the same views; so many, that it never stops.
 _ATTEMPTS = 20
+# What remains until a view, or a row, is changed: the view that failed is not kept.
+_OF_VIEW = (errors.ViewFailedError, errors.DependentViewsError)
 
 _logger = logging.getLogger(__name__)
 
@@ -65,7 +69,8 @@ class Views:
         """Create a view, populate it, and return the epoch at which it is populated.
 
         Errors of `new_view` are raised. If it cannot be computed over the rows of its inputs, there
-        is no view. An interrupted CREATE leaves a view that the next refresh continues to populate.
+        is no view. A CREATE that is interrupted, by a failure of the machines too, leaves a view
+        that the next refresh continues to populate.
         """
         with self._turn, self._store.one_look():
             state = self._store.state
@@ -74,13 +79,15 @@ class Views:
             self._runner.plans.trust(view.plan, view.settings)
             try:
                 populate(self._runner, created.view_id)
-            except Exception:
+            except _OF_VIEW:
                 try:
                     self._store.drop_view(name, if_exists=True)
                 except errors.RelstateError as error:
                     _logger.warning("view %s, which failed, was not dropped: %s", name, error)
                 raise
-            return self._store.epoch
+            except errors.JobFailedError as error:
+                raise continued_error(error) from None
+            return self._store.known_epoch
 
     def replace(self, name: str, query: str, options: ViewOptions) -> int:
         """Give a view another SELECT and options, and return the epoch at which it has them.
@@ -111,10 +118,12 @@ class Views:
         try:
             populate(self._runner, created.view_id)
             finish_replacement(self._runner, created.view_id)
-        except Exception:
+        except _OF_VIEW:
             self._drop_replacement(created.view_id)
             raise
-        return self._store.epoch
+        except errors.JobFailedError as error:
+            raise continued_error(error) from None
+        return self._store.known_epoch
 
     def _drop_replacement(self, view_id: int) -> None:
         try:
@@ -129,17 +138,28 @@ class Views:
         others keep refreshing the same views; the error of a view that could not be computed, when
         all others are committed.
         """
+        refreshed = self.advance(names)
+        for failure in refreshed.failures.values():
+            raise failure
+        return refreshed
+
+    def advance(
+        self, names: Sequence[str] | None = None, skipped: Set[int] = frozenset()
+    ) -> Refreshed:
+        """Refresh views as `refresh` does; the errors of views are returned, not raised.
+
+        ``skipped``: views, by ids, that are left as they are.
+        """
         with self._turn, self._store.one_look():
             state = self._store.state
             views = upstream(state, view_ids(state, names))
-            failures = self._populate(state, views)
-            is_replaced = self._finish_replacements(state, views, failures)
+            failures = self._populate(state, views, skipped)
+            is_replaced = self._finish_replacements(state, views - skipped, failures)
             is_populated = all(state.views[view_id].progress.is_populated for view_id in views)
             is_current = is_populated and not is_replaced
-            refreshed = self._refresh(names, state if is_current else self._store.state)
-            if failures:
-                raise failures[0]
-            return refreshed
+            state = state if is_current else self._store.state
+            refreshed = self._refresh(names, state, skipped | failures.keys())
+            return replace(refreshed, failures={**failures, **refreshed.failures})
 
     def set_properties(
         self, name: str, parallelism: int | None, changes: Mapping[str, str | None]
@@ -162,12 +182,14 @@ class Views:
         """
         return self._store.view_catalog.rename(name, new, partial(follow_rename, name, new))
 
-    def _refresh(self, names: Sequence[str] | None, state: StoreState) -> Refreshed:
+    def _refresh(
+        self, names: Sequence[str] | None, state: StoreState, skipped: Set[int]
+    ) -> Refreshed:
         """Refresh views from a state, the newest known, or from later ones if others did it too."""
         for _ in range(_ATTEMPTS):
             try:
                 views = upstream(state, view_ids(state, names))
-                return Round(self._runner, state, views).run()
+                return Round(self._runner, state, views, skipped).attempt()
             except VIEW_CHANGED as error:
                 _logger.info("a refresh starts again: %s", error)
                 with self._store.one_look(again=True):
@@ -177,23 +199,29 @@ class Views:
             "nothing was committed: run one refresh at a time"
         )
 
-    def _populate(self, state: StoreState, views: Collection[int]) -> list[Exception]:
-        """Populate the views that are not, those they read first, and return the errors."""
+    def _populate(
+        self, state: StoreState, views: Collection[int], skipped: Set[int]
+    ) -> dict[int, Exception]:
+        """Populate the views that are not, those they read first, and return the errors by ids."""
         failures: dict[int, Exception] = {}
+        waiting = set(skipped)
         for level in levels(state, views):
             for view_id in level:
-                is_populated = state.views[view_id].progress.is_populated
-                if is_populated or not failures.keys().isdisjoint(inputs_of(state, view_id)):
+                if state.views[view_id].progress.is_populated:
+                    continue
+                if not waiting.isdisjoint((view_id, *inputs_of(state, view_id))):
+                    waiting.add(view_id)
                     continue
                 try:
                     populate(self._runner, view_id)
                 except Exception as error:
                     failures[view_id] = error
+                    waiting.add(view_id)
                     self._give_up(state, view_id, error)
-        return list(failures.values())
+        return failures
 
     def _finish_replacements(
-        self, state: StoreState, views: Collection[int], failures: list[Exception]
+        self, state: StoreState, views: Collection[int], failures: dict[int, Exception]
     ) -> bool:
         """Let replacements take the place of their views; add errors, and return if there are any.
 
@@ -206,14 +234,13 @@ class Views:
                 try:
                     finish_replacement(self._runner, view_id)
                 except Exception as error:
-                    failures.append(error)
+                    failures.setdefault(view_id, error)
                     self._give_up(state, view_id, error)
         return bool(replacements)
 
     def _give_up(self, state: StoreState, view_id: int, error: Exception) -> None:
         """Drop a replacement whose SELECT fails, or which lacks what a view reads by now."""
-        is_lasting = isinstance(error, (errors.ViewFailedError, errors.DependentViewsError))
-        if is_lasting and is_replacement(state, view_id):
+        if isinstance(error, _OF_VIEW) and is_replacement(state, view_id):
             self._drop_replacement(view_id)
 
 

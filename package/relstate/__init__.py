@@ -34,7 +34,7 @@ if typing.TYPE_CHECKING:
         path: str,
         *,
         storage_options: typing.Mapping[str, str] | None = None,
-        max_staleness: int = 0,
+        max_staleness: int | str = 0,
     ) -> Store:
         """Open the store at ``path``: see `Store.open`."""
 
@@ -65,6 +65,7 @@ else:
         from importlib import import_module
 
         if name in _MODULES:
+            _check_spark(name)
             return getattr(import_module(_MODULES[name]), name)
         if name in ("create", "open"):
             return getattr(import_module("relstate.storage").Store, name)
@@ -76,6 +77,14 @@ else:
         if name.endswith("Error") and name in import_module(_ERRORS).__all__:
             return getattr(import_module(_ERRORS), name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def _check_spark(name: str) -> None:
+        """SessionError, before it is imported, for what an installed Spark has no modules for."""
+        from importlib import import_module
+
+        if _MODULES[name] == "relstate.connector.sql":
+            version = import_module("relstate.connector.spark.version")
+            version.check_version(version.pyspark_version())
 
     def _public_names(errors: list[str]) -> list[str]:
         """Return the names of classes, then of functions, each sorted."""

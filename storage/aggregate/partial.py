@@ -12,7 +12,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+
+from relstate.vnode import cached_property
 
 from ..errors import OptionError, RelstateError, SchemaError
 from ..expression.column import ColumnValue

@@ -19,13 +19,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import cached_property
 from itertools import groupby
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from relstate.vnode import cached_property
 
 from ..errors import SchemaError
 from ..schema import types as t
@@ -44,6 +45,7 @@ from .ragged import (
     parts_of,
 )
 from .sortable import Numbers, Sortable, sortable
+from .value_field import check_offsets
 
 Part: TypeAlias = bytes | Numbers | Bytes
 
@@ -122,9 +124,12 @@ class KeyField(ABC):
         """
 
 
-def key_field_of(data_type: t.DataType) -> KeyField:
-    """Return the field for a type; SchemaError if values of the type have no order."""
-    fixed = sortable(data_type)
+def key_field_of(data_type: t.DataType, *, tells_zeros: bool = False) -> KeyField:
+    """Return the field for a type; SchemaError if values of the type have no order.
+
+    ``tells_zeros``: as in `sortable`.
+    """
+    fixed = sortable(data_type, tells_zeros=tells_zeros)
     if fixed is not None:
         return _FixedKeyField(fixed)
     match data_type:
@@ -133,9 +138,9 @@ def key_field_of(data_type: t.DataType) -> KeyField:
         case t.Binary():
             return _TextField(pa.binary())
         case t.Struct():
-            return _StructField(data_type)
+            return _StructField(data_type, tells_zeros)
         case t.Array():
-            return _ArrayField(data_type)
+            return _ArrayField(data_type, tells_zeros)
     raise SchemaError(f"a column of type {data_type} cannot be in a key: its values have no order")
 
 
@@ -205,6 +210,7 @@ class _TextField(KeyField):
         text: pa.Array = gather(keys.data, starts, stops - starts)
         if _has_zero(text):
             text = pc.replace_substring(text, ESCAPED_ZERO, ZERO)
+        check_offsets(len(content_of(text)))
         return text.cast(self._arrow), stops + len(TERMINATOR)
 
 
@@ -214,9 +220,11 @@ def _has_zero(text: Bytes) -> bool:
 
 
 class _StructField(KeyField):
-    def __init__(self, struct: t.Struct) -> None:
+    def __init__(self, struct: t.Struct, tells_zeros: bool) -> None:
         self._arrow = arrow_type(struct)
-        self._fields = [Tagged(key_field_of(field.type)) for field in struct.fields]
+        self._fields = [
+            Tagged(key_field_of(field.type, tells_zeros=tells_zeros)) for field in struct.fields
+        ]
         widths = [
             None if field.nullable else tagged.width
             for field, tagged in zip(struct.fields, self._fields, strict=True)
@@ -238,9 +246,9 @@ class _StructField(KeyField):
 
 
 class _ArrayField(KeyField):
-    def __init__(self, array: t.Array) -> None:
+    def __init__(self, array: t.Array, tells_zeros: bool) -> None:
         self._arrow = arrow_type(array)
-        self._element = Tagged(key_field_of(array.element))
+        self._element = Tagged(key_field_of(array.element, tells_zeros=tells_zeros))
 
     def parts(self, array: pa.Array) -> list[Part]:
         elements = array.flatten()
@@ -274,6 +282,7 @@ class _ArrayField(KeyField):
         if not elements:
             return pa.array([], self._arrow)
         owner = np.concatenate(owners)
+        check_offsets(len(owner))
         offsets = np.zeros(rows + 1, np.int32)
         np.cumsum(np.bincount(owner, minlength=rows), out=offsets[1:])
         values = pa.concat_arrays(elements).take(pa.array(np.argsort(owner, kind="stable")))

@@ -82,10 +82,15 @@ class KeyCodec:
     ``encode_canonical``: the function from the canonical forms of a row's values to its key.
     """
 
-    def __init__(self, types: Sequence[t.DataType], orders: Sequence[Order]) -> None:
-        """Prepare the codec; SchemaError for a type whose values have no order."""
+    def __init__(
+        self, types: Sequence[t.DataType], orders: Sequence[Order], *, tells_zeros: bool = False
+    ) -> None:
+        """Prepare the codec; SchemaError for a type whose values have no order.
+
+        ``tells_zeros``: in batches -0 is before 0, instead of being 0.
+        """
         self._fields = [
-            Tagged(key_field_of(data_type), null_tag_of(order))
+            Tagged(key_field_of(data_type, tells_zeros=tells_zeros), null_tag_of(order))
             for data_type, order in zip(types, orders, strict=True)
         ]
         self._descending = [order.descending for order in orders]

@@ -21,7 +21,6 @@ Bytes: TypeAlias = pa.LargeBinaryArray
 Buffer: TypeAlias = NDArray[np.uint8]
 Positions: TypeAlias = NDArray[np.int64]
 
-_EMPTY = pa.scalar(b"", pa.large_binary())
 _WORD = 8
 # Rows of up to this many bytes are short: the width of the copy matters less than their number.
 _SHORT = 256
@@ -37,6 +36,20 @@ def from_parts(data: Buffer, offsets: Positions) -> Bytes:
     """
     buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets)), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+
+
+def from_values(values: Sequence[bytes]) -> Bytes:
+    """Return the bytes array of some values, for constants of modules.
+
+    ``pa.array`` and ``pa.scalar`` import pandas if it is installed, which takes longer than to open
+    a store and to get a row.
+    """
+    lengths = [0, *map(len, values)]
+    return from_parts(np.frombuffer(b"".join(values), np.uint8), np.cumsum(lengths, dtype=np.int64))
+
+
+NO_BYTES: Bytes = from_values([])
+EMPTY: pa.LargeBinaryScalar = from_values([b""])[0]
 
 
 def from_matrix(matrix: NDArray[np.uint8]) -> Bytes:
@@ -207,7 +220,7 @@ def _gather_overlapping(buffer: Buffer, starts: Positions, lengths: Positions) -
 
 def concat(parts: Sequence[Bytes | pa.Scalar]) -> Bytes:
     """Return row by row the concatenation of several bytes arrays (or one-value scalars)."""
-    return pc.binary_join_element_wise(*parts, _EMPTY)
+    return pc.binary_join_element_wise(*parts, EMPTY)
 
 
 def expand(starts: Positions, counts: Positions, width: int = 1) -> Positions:

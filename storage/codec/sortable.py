@@ -38,15 +38,18 @@ class Sortable:
     values: Callable[[Sequence[Numbers]], pa.Array]
 
 
-def sortable(data_type: t.DataType) -> Sortable | None:
-    """Return the form of a type whose values have one width; None for any other type."""
+def sortable(data_type: t.DataType, *, tells_zeros: bool = False) -> Sortable | None:
+    """Return the form of a type whose values have one width; None for any other type.
+
+    ``tells_zeros``: -0 is before 0, instead of being 0; never on disk in the key of a table.
+    """
     match data_type:
         case t.Boolean():
             return Sortable((1,), _from_booleans, _to_booleans)
         case t.Float():
-            return _float(np.uint32, np.float32, 0x7FC00000)
+            return _float(np.uint32, np.float32, 0x7FC00000, tells_zeros)
         case t.Double():
-            return _float(np.uint64, np.float64, 0x7FF8000000000000)
+            return _float(np.uint64, np.float64, 0x7FF8000000000000, tells_zeros)
         case t.Decimal(precision, _):
             long = precision > LONG_DECIMAL_PRECISION
             return _long_decimal(data_type) if long else _short_decimal(data_type)
@@ -92,7 +95,10 @@ def _integer(data_type: t.DataType, signed: np.dtype[np.signedinteger]) -> Sorta
 
 
 def _float(
-    unsigned: type[np.unsignedinteger], floating: type[np.floating], nan_bits: int
+    unsigned: type[np.unsignedinteger],
+    floating: type[np.floating],
+    nan_bits: int,
+    tells_zeros: bool,
 ) -> Sortable:
     size = np.dtype(unsigned).itemsize
     last = unsigned(8 * size - 1)
@@ -102,7 +108,9 @@ def _float(
     def numbers(array: pa.Array) -> list[Numbers]:
         floats = _data(array, np.dtype(floating))
         bits = floats.view(unsigned)
-        bits = np.where(np.isnan(floats), nan, np.where(floats == 0, unsigned(0), bits))
+        bits = np.where(np.isnan(floats), nan, bits)
+        if not tells_zeros:
+            bits = np.where(floats == 0, unsigned(0), bits)
         # All bits of a negative number are flipped; of a positive one only the sign.
         return [bits ^ ((bits >> last) * ones | sign)]
 

@@ -19,13 +19,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cached_property, partial
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from relstate.vnode import cached_property
 
 from ..schema import types as t
 from .key_field import Tagged, join, key_field_of

@@ -72,8 +72,10 @@ def _in_type_of(column: Column, value: Value, description: str) -> Value:
     except UnsupportedTypeError:
         cast = None
     if cast is None or cast.own_failures:
+        is_nested = isinstance(column.type, t.Array | t.Map | t.Struct)
+        cast_advice = "" if is_nested else f"write CAST(… AS {column.type}), or "
         raise SchemaError(
-            f"{description}: the expression is {value.type}, and the column {column.type}: write "
-            f"CAST(… AS {column.type}), or declare the column as {value.type}"
+            f"{description}: the expression is {value.type}, and the column {column.type}: "
+            f"{cast_advice}declare the column as {value.type}"
         )
     return cast

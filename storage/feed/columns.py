@@ -7,14 +7,14 @@ Does not know: how changes are found.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..codec.ragged import Positions
+from ..codec.ragged import Positions, from_values
 from ..errors import SchemaError, SchemaMismatchError
 from ..schema.arrow import arrow_schema
 from ..schema.schema import Column, TableSchema, name_list
@@ -31,7 +31,28 @@ FEED_FIELDS = (
 )
 
 INSERT, DELETE, UPDATE_PREIMAGE, UPDATE_POSTIMAGE = range(4)
-_LABELS = pa.array(["insert", "delete", "update_preimage", "update_postimage"], pa.string())
+_LABELS = from_values([b"insert", b"delete", b"update_preimage", b"update_postimage"]).cast(
+    pa.string()
+)
+
+
+_NAMES = frozenset(field.name for field in FEED_FIELDS)
+
+
+def is_feed_column(name: str) -> bool:
+    """Return whether a column of a table must not have a name, as its feed has such a column."""
+    return name.lower() in _NAMES
+
+
+def check_not_of_feed(names: Iterable[str]) -> None:
+    """SchemaError for the name of a column that a table gets, if it is one of a feed's."""
+    for name in names:
+        if is_feed_column(name):
+            raise SchemaError(
+                f"a column cannot be named {name!r}, because the change feed of the table adds a "
+                f"column of this name: name it {name.strip('_').lower()!r}, for example, or leave "
+                "it out"
+            )
 
 
 def feed_fields(schema: TableSchema, names: Sequence[str] | None = None) -> tuple[Field, ...]:
@@ -40,11 +61,12 @@ def feed_fields(schema: TableSchema, names: Sequence[str] | None = None) -> tupl
     Hidden columns are returned only if they are named. SchemaMismatchError for an unknown or
     repeated name; SchemaError if the table itself has a column with one of the feed's names.
     """
-    feed_names = {field.name for field in FEED_FIELDS}
     for column in schema.columns:
-        if column.name.lower() in feed_names:
+        if is_feed_column(column.name):
             raise SchemaError(
-                f"the table has a column {column.name!r}, a name that a change feed adds: rename it"
+                f"the table has a column {column.name!r}, a name that a change feed adds: drop the "
+                f"views that read it, and rename it, ALTER TABLE … RENAME COLUMN {column.name} TO "
+                f"{column.name.strip('_').lower()}"
             )
     visible = (*(column.field for column in schema.visible_columns), *FEED_FIELDS)
     if names is None:

@@ -89,7 +89,9 @@ class FeedPlan:
             return
         environment = environment or environment_of(self.before.path)
         reader = FeedReader(environment, self.before, self.steps, self.shape, self.expiring)
-        for chunk in self._chunks(vnodes or [range(self.before.vnode_count)]):
+        if vnodes is None:
+            vnodes = [range(self.before.vnode_count)]
+        for chunk in self._chunks(vnodes):
             yield from reader.batches(chunk)
 
     def _chunks(self, groups: Sequence[range]) -> Iterator[range]:

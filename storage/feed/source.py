@@ -13,7 +13,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from ..codec.ragged import Bytes, first_of_equal
+from ..codec.ragged import NO_BYTES, Bytes, first_of_equal
 from ..environment import Environment
 from ..errors import CorruptionError
 from ..log.entry import Entry
@@ -28,7 +28,7 @@ from ..table.encoding import Encoding
 from ..table.scan import Bounds
 
 _LEAVES = 2048
-NOTHING = Block.of_pairs([])
+NOTHING = Block.over(NO_BYTES, NO_BYTES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,10 @@ Does not know: how figures are shown.
 
 from .files import (
     CompactionForecast,
+    DamagedFiles,
     DiskUse,
     ShardFiles,
+    damaged_files,
     disk_use,
     forecast_compaction,
     shard_files,
@@ -17,10 +19,12 @@ from .vnodes import VnodeSizes, vnode_sizes
 
 __all__ = [
     "CompactionForecast",
+    "DamagedFiles",
     "DiskUse",
     "ShardFiles",
     "TableSize",
     "VnodeSizes",
+    "damaged_files",
     "disk_use",
     "forecast_compaction",
     "shard_files",

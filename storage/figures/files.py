@@ -6,12 +6,17 @@ Does not know: what is in the files.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from relstate.vnode import shard_ranges
 
 from ..environment import Environment
+from ..errors import CorruptionError
+from ..log.sequenced_segment import SequencedSegment
 from ..log.state import StoreState
 from ..maintenance.components import components
 from ..maintenance.policy import full
@@ -44,19 +49,55 @@ def disk_use(environment: Environment, state: StoreState) -> DiskUse:
             live_files += 1
             live_bytes += sizes[name]
             continue
-        try:
-            other_bytes += environment.size(segment_path(name))
+        with suppress(FileNotFoundError):
+            # What is no regular file has no bytes of the store's.
+            with suppress(CorruptionError):
+                other_bytes += environment.size(segment_path(name))
             other_files += 1
-        except FileNotFoundError:
-            continue
     return DiskUse(live_files, live_bytes, other_files, other_bytes)
+
+
+MOST_LOOKED_AT = 5_000
+"""Of how many live files `damaged_files` reads the sizes; of all others only the names."""
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedFiles:
+    """The names of live files that are missing, or whose size is not that in the log, sorted."""
+
+    missing: tuple[str, ...]
+    cut: tuple[str, ...]
+
+
+def damaged_files(
+    environment: Environment, state: StoreState, table_ids: Iterable[int] | None = None
+) -> DamagedFiles:
+    """Return the live files, of some tables or of all, that cannot be whole.
+
+    Costs one look at each of them, and reads none: `Store.check` does.
+    """
+    segments: Iterable[SequencedSegment] = state.segments.values()
+    if table_ids is not None:
+        segments = itertools.chain.from_iterable(map(state.segments_of, table_ids))
+    expected = {segment.name: segment.record.size for segment in segments}
+    try:
+        present = {parse_segment_file(file) for file in environment.list(SEGMENTS)}
+    except FileNotFoundError:
+        present = set()
+    missing = expected.keys() - present
+    names = sorted(expected.keys() & present)[:MOST_LOOKED_AT]
+    sizes = dict(zip(names, environment.sizes([*map(segment_path, names)]), strict=True))
+    missing |= {name for name, size in sizes.items() if size is None}
+    cut = {name for name, size in sizes.items() if size not in (None, expected[name])}
+    return DamagedFiles(tuple(sorted(missing)), tuple(sorted(cut)))
 
 
 @dataclass(frozen=True, slots=True)
 class ShardFiles:
     """The live files with rows of one shard, the vnodes from ``first_vnode`` to ``last_vnode``.
 
-    ``stored_bytes``: of the keys and values in them.
+    A file may have rows of several shards, and counts in each. ``stored_bytes``: of the keys and
+    values of the shard in them.
     """
 
     shard: int

@@ -26,7 +26,7 @@ class TableSize:
     ``entries``: stored rows, older versions and deletes too. ``rows``: an estimate of the visible
     rows: every upsert counts as a new row, every delete as one row less. ``stored_bytes``: of keys
     and values. ``files``: the segments that are read for it. ``data_epoch``: that of its last
-    change.
+    change. ``rows_estimated``: False where someone has counted the rows.
     """
 
     name: str
@@ -38,6 +38,7 @@ class TableSize:
     stored_bytes: int
     files: int
     data_epoch: int
+    rows_estimated: bool = True
 
     @property
     def is_internal(self) -> bool:
@@ -112,7 +113,7 @@ def _kinds(state: StoreState) -> Mapping[int, tuple[TableKind, str | None]]:
     for view_id, view in state.views.items():
         owner = state.name_of(view.definition.replaces or view_id)
         kinds[view_id] = ("view", None if view.definition.replaces is None else owner)
-        kinds |= dict.fromkeys(view.definition.internal, ("state", owner))
+        kinds |= dict.fromkeys(view.definition.table_ids[1:], ("state", owner))
     for table in state.tables.values():
         definition = table.definition
         kinds |= {index.table_id: ("index", definition.name) for index in definition.indexes}

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from ..codec.ragged import Bytes, equal_neighbours, sort_order
+from ..codec.ragged import NO_BYTES, Bytes, equal_neighbours, sort_order
 from ..errors import IndexExistsError, SchemaError
 from ..log.names import RESERVED_PREFIX, check_index_name
 from ..log.proposal import NewIndex, NewTable
@@ -31,8 +31,6 @@ from ..segment.key import EXPIRES, Kind
 from ..table.encoding import Encoding, encoding_of
 from ..table.header import Headers
 from .recentkeys import RecentKeysOfTables
-
-_NO_BYTES: Bytes = pa.array([], pa.large_binary())
 
 
 class IndexLayout:
@@ -68,7 +66,7 @@ class IndexLayout:
     def _encoded(self, block: Block) -> tuple[Bytes, Bytes]:
         """Return the entries of a block without deletes."""
         if not len(block):
-            return _NO_BYTES, _NO_BYTES
+            return NO_BYTES, NO_BYTES
         batch = self._table.decode(block, self._columns)
         rows = pa.RecordBatch.from_arrays(batch.columns, schema=self.encoding.schema.arrow_schema)
         headers = Headers(block)
@@ -190,7 +188,7 @@ def new_index(
         if key.column_id not in ids
     ]
     table_schema = TableSchema.build(
-        fields, [*orders, *rest], [by_id[ids[0]].name], nullable_key=True
+        fields, [*orders, *rest], [by_id[ids[0]].name], nullable_key=True, keeps_floats=True
     )
     internal_name = f"{RESERVED_PREFIX}index_{definition.table_id}_{name}"
     return replace(index, table=NewTable(internal_name, table_schema))

@@ -9,12 +9,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from relstate.vnode import cached_property
 
 from ..codec.ragged import Bytes, Positions, expand, first_of_equal, sort_order
 from ..environment import Environment

@@ -65,7 +65,7 @@ def _is_alive(log: Log, entry: Entry) -> bool:
     try:
         return not is_archived(log.environment, entry.epoch)
     except StorageError as error:
-        raise _unknown_outcome_error(log, entry) from error
+        raise _unknown_outcome_error(log, entry, error) from error
 
 
 def _is_lost(log: Log, entry: Entry) -> bool:
@@ -102,9 +102,9 @@ def _resolve_outcome(log: Log, entry: Entry, doubt: UnknownOutcomeError | None) 
         else:
             _remove_dead(log, entry)
     except (StorageError, FileNotFoundError) as error:
-        raise _unknown_outcome_error(log, entry) from error
+        raise _unknown_outcome_error(log, entry, error) from error
     if committed is None and doubt is not None:
-        raise _unknown_outcome_error(log, entry) from doubt
+        raise _unknown_outcome_error(log, entry, doubt) from doubt
     return is_own
 
 
@@ -126,9 +126,9 @@ def _remove_dead(log: Log, entry: Entry) -> None:
             log.environment.remove(entry_path(entry.epoch))
 
 
-def _unknown_outcome_error(log: Log, entry: Entry) -> UnknownOutcomeError:
+def _unknown_outcome_error(log: Log, entry: Entry, cause: Exception) -> UnknownOutcomeError:
     return UnknownOutcomeError(
         f"{log.environment.location(entry_path(entry.epoch))}: this commit ({entry.operation}) may "
         f"or may not have happened; look whether epoch {entry.epoch} has the commit id "
-        f"{entry.commit_id} before writing it again"
+        f"{entry.commit_id} before writing it again; what failed: {cause}"
     )

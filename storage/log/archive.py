@@ -2,20 +2,20 @@
 
 An archive is the concatenation of its entries' files. It is created before the first of them is
 removed, and only once: so an epoch without an archive still has its entry in the log, and the
-archived entry of an epoch is the one that was committed.
+archived entry of an epoch is the one that was committed. Only an erasure replaces it, by one that
+names no keys of rows (redaction.py).
 
 Does not know: which entries are covered (folding.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 
 from ..environment import Environment
 from ..errors import CorruptionError
 from ..paths import archive_path, block_of, entry_path
-from .entry import Entry, decode_entry
+from .entry import Entry, decode_entry, encode_entry
 
 
 def is_archived(environment: Environment, epoch: int) -> bool:
@@ -43,16 +43,17 @@ def read_archive(environment: Environment, epoch: int) -> tuple[Entry, ...] | No
 def archive_block(environment: Environment, epoch: int) -> None:
     """Archive the entries of the block of an epoch, unless that was done.
 
-    CorruptionError if an entry is missing or damaged; nothing is archived then.
+    Its entries may be removed afterwards: an archive that was there has been read. CorruptionError
+    if an entry is missing or damaged, and nothing is archived then, or if that archive is.
     """
     block = block_of(epoch)
     path = archive_path(epoch)
-    if is_archived(environment, epoch):
+    if read_archive(environment, epoch) is not None:
         return
     try:
         lines = [_read_line(environment, entry_epoch) for entry_epoch in block]
     except FileNotFoundError as error:
-        if is_archived(environment, epoch):
+        if read_archive(environment, epoch) is not None:
             return
         raise CorruptionError(
             f"{error.filename}: this log entry is missing although it was not archived; "
@@ -60,8 +61,41 @@ def archive_block(environment: Environment, epoch: int) -> None:
         ) from error
     data = b"".join(lines)
     _decode(data, block, environment.location(path))
-    with suppress(FileExistsError):  # equal, byte by byte: made from the same entries
+    try:
         environment.put_if_absent(path, data)
+    except FileExistsError:
+        check_same(environment, path, data)
+
+
+def replace_archive(
+    environment: Environment, path: str, first: int, change: Callable[[Entry], Entry]
+) -> bool:
+    """Replace the entries of an archive by changed ones; return whether any is another one.
+
+    ``first``: the first epoch of its block. CorruptionError if it is damaged.
+    """
+    entries = _decode(environment.read(path), block_of(first), environment.location(path))
+    changed = tuple(map(change, entries))
+    if changed == entries:
+        return False
+    environment.replace(path, b"".join(map(encode_entry, changed)))
+    return True
+
+
+def check_same(environment: Environment, path: str, data: bytes) -> None:
+    """Raise CorruptionError unless a file, whose name was taken, has the content to be put there.
+
+    For files that all writers make alike.
+    """
+    try:
+        is_same = environment.read(path) == data
+    except FileNotFoundError:
+        is_same = False
+    if not is_same:
+        raise CorruptionError(
+            f"{environment.location(path)}: it is not the file that the log leads to; it was "
+            "damaged or replaced: restore it from a backup"
+        )
 
 
 def _read_line(environment: Environment, epoch: int) -> bytes:

@@ -112,7 +112,11 @@ def _from_json(
     cache: ManifestCache,
 ) -> StoreState:
     tables = [_table_from_json(table) for table in value["tables"]]
-    transactions = [Transaction.from_json(transaction) for transaction in value["transactions"]]
+    # One that has no time was written before there was one: it counts as of the checkpoint.
+    transactions = [
+        Transaction.from_json({"time": value["time"], **transaction})
+        for transaction in value["transactions"]
+    ]
     settings = Settings.from_json(value["settings"])
     if "manifests" in value:
         if environment is None or lines:
@@ -183,10 +187,12 @@ def _check_values(state: StoreState) -> None:
 
 
 def _table_to_json(table: CatalogTable) -> dict[str, Any]:
+    violations = [list(item) for item in table.violations]
     return {
         "definition": table.definition.to_json(),
         "base_epoch": table.base_epoch,
         "data_epoch": table.data_epoch,
+        **({"violations": violations} if violations else {}),
     }
 
 
@@ -195,6 +201,7 @@ def _table_from_json(value: Mapping[str, Any]) -> CatalogTable:
         TableDefinition.from_json(value["definition"]),
         value["base_epoch"],
         value["data_epoch"],
+        tuple((name, rows) for name, rows in value.get("violations", ())),
     )
 
 

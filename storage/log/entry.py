@@ -8,7 +8,7 @@ FormatVersionError. Does not know: where entries are stored, or what state they 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from relstate.vnode import MAX_VNODE_COUNT
@@ -19,6 +19,7 @@ from .segment_record import SegmentRecord, check_record, parse_segment_name
 from .table_definition import TableDefinition, check_definition
 from .typecheck import check_types
 from .view import ViewDefinition, ViewProgress
+from .violations import Violations
 
 # On disk: never change or reuse a number.
 FORMAT = 1
@@ -56,13 +57,15 @@ class Settings:
 class Transaction:
     """The last batch that a writer wrote to a table, so that a retry is recognized.
 
-    ``run`` names one run of the writer; None for a writer without runs.
+    ``run`` names one run of the writer; None for a writer without runs. ``time``: that of the
+    commit, in microseconds since 1970; None in the entry, which has it itself.
     """
 
     writer: str
     table_id: int
     batch: int
     run: str | None = None
+    time: int | None = field(default=None, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         """Return the transaction as JSON values. On disk: never change a name."""
@@ -71,12 +74,15 @@ class Transaction:
             "table_id": self.table_id,
             "batch": self.batch,
             "run": self.run,
+            **({} if self.time is None else {"time": self.time}),
         }
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Transaction:
         """Return the transaction from the result of `to_json`."""
-        return cls(value["writer"], value["table_id"], value["batch"], value["run"])
+        return cls(
+            value["writer"], value["table_id"], value["batch"], value["run"], value.get("time")
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +103,7 @@ class Entry:
 
     The tables of created views are among the created tables; a view is dropped with its table.
     ``altered_views`` replace the definitions with their ids. ``progress`` is that of the refreshed
-    views.
+    views. ``violations``: of the rows that were written, or dropped, by expectation.
     """
 
     commit_id: str
@@ -119,9 +125,11 @@ class Entry:
     transactions: tuple[Transaction, ...] = ()
     oldest_epoch: int | None = None
     settings: Settings | None = None
+    violations: tuple[Violations, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry as JSON values. On disk: never change a name."""
+        violations = [item.to_json() for item in self.violations]
         return {
             "format": FORMAT,
             "commit_id": self.commit_id,
@@ -143,6 +151,7 @@ class Entry:
             "transactions": [transaction.to_json() for transaction in self.transactions],
             "oldest_epoch": self.oldest_epoch,
             "settings": None if self.settings is None else self.settings.to_json(),
+            **({"violations": violations} if violations else {}),
         }
 
     @classmethod
@@ -169,6 +178,7 @@ class Entry:
             transactions=tuple(map(Transaction.from_json, value["transactions"])),
             oldest_epoch=value["oldest_epoch"],
             settings=None if settings is None else Settings.from_json(settings),
+            violations=tuple(map(Violations.from_json, value.get("violations", ()))),
         )
 
 
@@ -229,6 +239,9 @@ def _check_values(entry: Entry) -> None:
         check_definition(definition)
     for record in entry.added:
         check_record(record)
+    for item in entry.violations:
+        if item.rows < 1:
+            raise ValueError(f"{item.rows} rows violate an expectation")
 
 
 def check_settings(settings: Settings) -> None:

@@ -19,14 +19,13 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left
-from contextlib import suppress
 from dataclasses import dataclass
 
 from ..errors import FilesystemError, RelstateError
 from ..paths import ARCHIVE, BLOCK, archived_checkpoint_path, block_of, checkpoint_path, entry_path
 from .archive import archive_block
 from .checkpoint import encode_checkpoint, encode_divided
-from .live_segments import SIZE, Manifests, file_names
+from .live_segments import SIZE, LiveSegments, Manifests, file_names
 from .log_files import Listing, LogFiles
 from .manifest_files import RELIED, ManifestFiles
 from .moment import Moment
@@ -122,10 +121,30 @@ class Folding:
         except FileNotFoundError:
             return {}
 
+    def replace_checkpoint(self, path: str, state: StoreState) -> None:
+        """Give a checkpoint, which exists, the records of segments that a state has.
+
+        They differ from its own only in what no reader of a readable epoch asks for.
+        """
+        if len(state.segments) <= self._division.most:
+            data = encode_checkpoint(state)
+        else:
+            # Manifests are put as new: those that the checkpoint names have other records.
+            divided = LiveSegments.of(state.segments.values()).divided(self._division.size)
+            cache = self._files.manifest_cache
+            files = ManifestFiles(self._environment, state.settings.shards, cache)
+            data = encode_divided(state, files.put(divided.manifests, {}))
+        self._environment.replace(path, data)
+
     def _archive_checkpoint(self, epoch: int) -> None:
-        with suppress(FileNotFoundError, FileExistsError):  # another writer did; it is equal
+        try:
             data = self._environment.read(checkpoint_path(epoch))
+        except FileNotFoundError:  # another writer archived and removed it
+            return
+        try:
             self._environment.put_if_absent(archived_checkpoint_path(epoch), data)
+        except FileExistsError:  # by another writer, who may have divided it otherwise
+            self._files.archived_checkpoint(epoch)
 
     def fold(self) -> None:
         """Archive and remove what two checkpoints cover. See log.py, "The order of removal"."""

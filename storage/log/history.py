@@ -57,6 +57,13 @@ class EntryCache:
             while self._room < 0:
                 self._room += _units(self._entries.pop(next(iter(self._entries))))
 
+    def forget(self, state: StoreState, first: int) -> None:
+        """Remove the entries before ``first`` that lead to a state, as far as there is no gap."""
+        with self._lock:
+            for epoch, entry in self.ancestors(state, 1).items():
+                if epoch < first:
+                    self._room += _units(self._entries.pop(entry.commit_id))
+
     def ancestors(self, state: StoreState, first: int) -> dict[int, Entry]:
         """Return the cached entries by epoch, of a state down to ``first`` or the first gap."""
         commit_id, epoch = state.commit_id, state.epoch
@@ -85,6 +92,13 @@ class History:
         self._cache = cache
         # The states that were returned last, the newest first.
         self._states: tuple[StoreState, ...] = ()
+
+    def forget_expired(self, newest: StoreState) -> None:
+        """Forget what was read of epochs that cannot be read any more.
+
+        Those of a block before the oldest epoch stay: its state may be made of them.
+        """
+        self._cache.forget(newest, newest.oldest_epoch - BLOCK)
 
     def entries(self, newest: StoreState, first: int, last: int) -> Iterator[Entry]:
         """Yield the entries of the epochs ``first`` to ``last``, archived or not.

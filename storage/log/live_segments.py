@@ -118,6 +118,19 @@ class LiveSegments(Mapping[str, SequencedSegment]):
                 return segment
         raise KeyError(name)
 
+    def absent(self, names: Iterable[str]) -> set[str]:
+        """Return those of some names that certainly no segment has; nothing is read.
+
+        None while segments of some manifest are not in memory: they may have any name.
+        """
+        absent = set(names)
+        for manifest in self._all():
+            content = manifest.known
+            if content is None:
+                return set()
+            absent.difference_update(content.by_name)
+        return absent
+
     def holds(self, segment: SequencedSegment) -> bool:
         """Return whether a segment is among them, with the same sequence number."""
         manifests = self.manifests.get(segment.shard, ())

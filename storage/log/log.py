@@ -40,6 +40,7 @@ from ..errors import CorruptionError
 from ..paths import LOG, SIGNAL, entry_path
 from .archive import check_chain
 from .entry import Entry
+from .epoch_marks import EpochMarks
 from .folder_watch import FolderWatch
 from .folding import DIVISION, Division, Folding
 from .history import EntryCache, History, shared_cache
@@ -62,7 +63,8 @@ class Log:
     """The log of one store. Safe between threads and processes; it keeps no state of the store.
 
     ``files`` reads single entries and checkpoints, ``history`` what is known to be committed,
-    ``folding`` writes checkpoints; ``seen`` is the entry that was seen last.
+    ``folding`` writes checkpoints; ``seen`` is the entry that was seen last, ``marks`` are epochs
+    by times.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class Log:
         self.history = History(self.files, cache)
         self.folding = Folding(self.files, division)
         self.seen = SeenEntry(environment)
+        self.marks = EpochMarks()
         self._cache = cache
         self._watch = FolderWatch(environment)
         # When the folder was listed last.
@@ -185,8 +188,11 @@ class Log:
             return False
 
     def _is_newest(self, state: StoreState) -> bool:
-        self._listed = Moment.of(self.environment)
-        return self.files.listing().newest == state.epoch and self._contains(state)
+        now = Moment.of(self.environment)
+        newest = self.files.listing().newest
+        # Not before: a listing that fails shows nothing.
+        self._listed = now
+        return newest == state.epoch and self._contains(state)
 
     def _next_entries(self, state: StoreState) -> list[Entry]:
         """Return the entries after a state; that of a winner of a race is not read again."""
@@ -243,6 +249,9 @@ class Log:
         self._cache.add([entry])
         self.seen.note(entry.commit_id, moment)
         self._undisturbed += 1
+        if entry.epoch == 1:
+            # It was put into a folder that was found to be empty.
+            self._listed = moment
 
     def note_rivals(self) -> None:
         """Let the next commit, and the next `refresh`, look at the folder: others commit too.

@@ -107,12 +107,23 @@ class LogFiles:
 
         FileNotFoundError if there is none.
         """
-        path = checkpoint_path(epoch)
         try:
-            data = self.environment.read(path)
+            return self._checkpoint(epoch, checkpoint_path(epoch))
         except FileNotFoundError:
-            path = archived_checkpoint_path(epoch)
-            data = self.environment.read(path)
+            return self.archived_checkpoint(epoch)
+
+    def archived_checkpoint(self, epoch: int) -> StoreState:
+        """Return the state in an epoch's archived checkpoint. FileNotFoundError if none is."""
+        return self._checkpoint(epoch, archived_checkpoint_path(epoch))
+
+    def checkpoint_at(self, path: str) -> StoreState:
+        """Return the state in a checkpoint by its path. FileNotFoundError if there is none."""
+        file = parse_log_file(path.rsplit("/", 1)[-1])
+        assert file is not None
+        return self._checkpoint(file.epoch, path)
+
+    def _checkpoint(self, epoch: int, path: str) -> StoreState:
+        data = self.environment.read(path)
         location = self.environment.location(path)
         return decode_checkpoint(data, epoch, location, self.environment, self.manifest_cache)
 

@@ -16,10 +16,11 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
 import xxhash
+
+from relstate.vnode import cached_property
 
 from ..errors import CorruptionError
 from .file_frame import seal

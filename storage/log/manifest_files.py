@@ -27,6 +27,7 @@ from ..environment_choice import environment_of
 from ..errors import CorruptionError
 from ..forklock import ForkLock
 from ..paths import ARCHIVE, manifest_path
+from .archive import check_same
 from .entry import malformed_error
 from .file_frame import unseal
 from .live_segments import Manifests
@@ -182,7 +183,10 @@ class ManifestFiles:
             return in_file
 
         result = {shard: tuple(map(stored, of_shard)) for shard, of_shard in manifests.items()}
-        if self._environment.put_all_if_absent(files):
+        taken = self._environment.put_all_if_absent(files)
+        for path in taken:
+            check_same(self._environment, path, files[path])
+        if taken:
             # Whoever put them may have died before their names were durable.
             self._environment.sync_folder(ARCHIVE)
         return result

@@ -7,6 +7,8 @@ import re
 from ..errors import TableNameError
 
 RESERVED_PREFIX = "__internal_"
+# Of the table with the rows that another table or view does not take.
+QUARANTINE_SUFFIX = "__quarantine"
 _TABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 
 
@@ -32,6 +34,22 @@ def check_table_name(name: str) -> None:
             f"{name!r} is reserved: names of relstate's own tables begin with {RESERVED_PREFIX}; "
             "take another name"
         )
+    if is_quarantine_name(name):
+        raise TableNameError(
+            f"{name!r} is reserved: a table whose name ends with {QUARANTINE_SUFFIX} holds rows "
+            "that the table or view of the name before it does not take, and relstate creates it; "
+            "take another name"
+        )
+
+
+def quarantine_name(name: str) -> str:
+    """Return the name of the table with the rows that a table or view does not take."""
+    return f"{name}{QUARANTINE_SUFFIX}"
+
+
+def is_quarantine_name(name: str) -> bool:
+    """Return whether a name is one of `quarantine_name`, whatever its case."""
+    return lower_name(name).endswith(QUARANTINE_SUFFIX)
 
 
 def check_index_name(name: str) -> None:

@@ -30,6 +30,7 @@ from .view import (
     ViewInput,
     ViewProgress,
 )
+from .violations import Violations
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +97,13 @@ class Additions:
     """What a commit adds to a proposal, depending on the state that it follows.
 
     ``segments``, whose content the commit makes durable, come after those of the proposal; the
-    unwritten rows of the proposal are in them. ``based_tables``: ids.
+    unwritten rows of the proposal are in them. ``based_tables``: ids. ``violations``: of
+    expectations that the writers did not know.
     """
 
     segments: tuple[SegmentRecord, ...] = ()
     based_tables: tuple[int, ...] = ()
+    violations: tuple[Violations, ...] = ()
 
 
 NO_ADDITIONS = Additions()
@@ -118,6 +121,7 @@ class AlteredTable:
 class NewView:
     """A view to be created with the table of its rows and its state tables, in the plan's order.
 
+    ``quarantine``: the table that lists the rows that it leaves out; None if it leaves out none.
     The other fields are those of `ViewDefinition`. The view has read nothing yet.
     """
 
@@ -129,11 +133,13 @@ class NewView:
     settings: Mapping[str, str]
     plan: Any
     replaces: int | None = None
+    quarantine: NewTable | None = None
 
     @property
     def tables(self) -> tuple[NewTable, ...]:
-        """The table with its rows, then its state tables."""
-        return (self.table, *self.internal)
+        """The table with its rows, then its state tables, then its quarantine."""
+        quarantine = () if self.quarantine is None else (self.quarantine,)
+        return (self.table, *self.internal, *quarantine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +165,7 @@ class NewProgress:
     backfill: Any = None
     clock: ViewClock | None = None
     figures: RefreshFigures | None = None
+    quarantined: int = 0
 
     @property
     def view_id(self) -> int:
@@ -172,7 +179,13 @@ class NewProgress:
             for table_id, read_epoch in self.inputs
         )
         return ViewProgress(
-            self.view_id, self.reflects, inputs, self.backfill, self.clock, self._record(epoch)
+            self.view_id,
+            self.reflects,
+            inputs,
+            self.backfill,
+            self.clock,
+            self._record(epoch),
+            self.quarantined,
         )
 
     def _record(self, epoch: int) -> RefreshRecord | None:
@@ -206,7 +219,8 @@ class Proposal:
     makes it durable. ``rows`` are written by the commit, into one
     segment with the entries of their table's indexes. ``written_under``: the definitions whose
     CHECK constraints the rows were checked for when they were written; what is missing there, the
-    commit checks. ``first_table_id``: the id that the first of
+    commit checks. ``violations``: of their expectations, as the writers counted them.
+    ``first_table_id``: the id that the first of
     ``created_tables`` must get, because ``segments`` hold rows of these tables. ``removed`` names
     segments that maintenance replaced. ``dropped_tables`` and ``based_tables`` are ids; a based
     table has only the rows that this commit adds. A view is dropped with all of its tables.
@@ -226,6 +240,7 @@ class Proposal:
     syncs_segments: bool = False
     rows: UnwrittenRows | None = None
     written_under: tuple[TableDefinition, ...] = ()
+    violations: tuple[Violations, ...] = ()
     removed: tuple[SequencedSegment, ...] = ()
     created_tables: tuple[NewTable, ...] = ()
     first_table_id: int | None = None
@@ -264,6 +279,7 @@ class Proposal:
             (
                 *self.written,
                 *(transaction.table_id for transaction in self.transactions),
+                *(item.table_id for item in self.violations),
                 *self.dropped_tables,
                 *(altered.before.table_id for altered in self.altered_tables),
                 *(() if self.new_index is None else (self.new_index.before.table_id,)),
@@ -298,4 +314,5 @@ class Proposal:
             or self.based_tables
             or self.altered_views
             or self.progress
+            or self.violations
         )

@@ -140,8 +140,10 @@ def _check_names(state: StoreState, proposal: Proposal) -> None:
             )
         used_names.add(name.lower())
     altered_views = {altered.before.view_id for altered in proposal.altered_views}
+    renamed_ids = [altered.before.table_id for altered in renamed]
     for altered in renamed:
         _check_readers_follow(state, altered, altered_views)
+        _check_quarantine_follows(state, altered.before.table_id, renamed_ids)
 
 
 def _check_readers_follow(
@@ -154,6 +156,16 @@ def _check_readers_follow(
                 f"the view {state.name_of(reader.view_id)!r}, which reads "
                 f"{renamed.before.name!r}, was created meanwhile; nothing was committed: retry"
             )
+
+
+def _check_quarantine_follows(state: StoreState, table_id: int, changed: Collection[int]) -> None:
+    """ConflictError if a table has a quarantine that is not among the tables changed with it."""
+    quarantine = None if table_id in state.views else state.quarantine_of(table_id)
+    if quarantine is not None and quarantine.table_id not in changed:
+        raise ConflictError(
+            f"the table {state.name_of(table_id)!r} got a quarantine meanwhile; nothing was "
+            "committed: try again"
+        )
 
 
 # Tables that belong to views and indexes
@@ -202,7 +214,7 @@ def check_droppable(
     ``views``: the definitions of the remaining views, by default as they are. DependentViewsError
     if a view reads a table and is not dropped itself, InternalTableError for some of a view's
     tables without the others, unless they become another view's, or an index without its table;
-    ConflictError for a table without its indexes.
+    ConflictError for a table without its indexes and its quarantine.
     """
     if views is None:
         views = {i: view.definition for i, view in state.views.items() if i not in table_ids}
@@ -214,6 +226,7 @@ def check_droppable(
                 f"the table {definition.name!r} got an index meanwhile; nothing was committed: "
                 "drop it again"
             )
+        _check_quarantine_follows(state, table_id, table_ids)
         indexed = state.indexed_table(table_id)
         if indexed is not None and indexed.table_id not in table_ids:
             check_not_internal(state, table_id, "dropped by itself")

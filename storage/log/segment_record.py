@@ -6,7 +6,7 @@ Promises: `from_json(to_json())` gives an equal record. Does not know: what is i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..paths import is_segment_name
@@ -102,6 +102,19 @@ class SegmentRecord:
     def expiring(self, table_id: int) -> int:
         """Return the number of a table's rows in the segment that expire."""
         return sum(table.expiring for table in self.tables if table.table_id == table_id)
+
+    @property
+    def names_keys(self) -> bool:
+        """Whether it has keys of rows: see `without_keys`."""
+        return any(table.last_key or table.greatest_key for table in self.tables)
+
+    def without_keys(self) -> SegmentRecord:
+        """Return the record without keys of rows, for a segment whose rows nobody reads again."""
+        tables = (
+            replace(table, first_key=b"", last_key=b"", least_key=b"", greatest_key=b"")
+            for table in self.tables
+        )
+        return replace(self, tables=tuple(tables))
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as JSON values. On disk: never change a name."""

@@ -33,7 +33,10 @@ class SequencedSegment:
     does not decode the records of segments that nobody reads.
     """
 
-    __slots__ = ("_json", "_record", "_shard", "_shards", "_tables", "epoch", "name", "rank")
+    __slots__ = (
+        *("_json", "_record", "_shard", "_shards", "_tables", "epoch", "name", "rank"),
+        "__weakref__",
+    )
 
     _json: bytes | None
     _record: SegmentRecord | None

@@ -21,24 +21,30 @@ from ..errors import (
     ViewNotFoundError,
     ViewNotPopulatedError,
 )
-from ..paths import entry_path
+from ..paths import BLOCK, entry_path
 from .entry import Entry, Settings, Transaction, malformed_error
 from .live_segments import EMPTY, LiveSegments
-from .names import RESERVED_PREFIX, lower_name
+from .names import RESERVED_PREFIX, lower_name, quarantine_name
 from .segment_record import check_shards
 from .sequenced_segment import SequencedSegment, shard_of
 from .table_definition import TableDefinition
 from .table_segments import DividedSegments, statistics_in
 from .view import CatalogView, ViewDefinition, ViewProgress
+from .violations import Violations
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogTable:
-    """A table, the epoch before which none of its rows are visible, and that of its last change."""
+    """A table, the epoch before which none of its rows are visible, and that of its last change.
+
+    ``violations``: how many written rows have violated each of its expectations, by name, since
+    that was added; sorted, without those that no row has violated.
+    """
 
     definition: TableDefinition
     base_epoch: int
     data_epoch: int
+    violations: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,16 @@ class StoreState:
     def apply(self, entry: Entry) -> StoreState:
         """Return the state after the next entry."""
         return fold(self, (entry,))
+
+    def with_definitions(self, definitions: Sequence[TableDefinition]) -> StoreState:
+        """Return the state with other definitions of some tables, found by the names it has."""
+        if not definitions:
+            return self
+        tables = dict(self.tables)
+        for definition in definitions:
+            table_id = definition.table_id
+            tables[table_id] = replace(tables[table_id], definition=definition)
+        return replace(self, tables=tables)
 
     def check_epoch(self, epoch: int) -> None:
         """Raise EpochNotFoundError or EpochExpiredError unless ``epoch`` can be read."""
@@ -175,6 +191,11 @@ class StoreState:
             ),
             None,
         )
+
+    def quarantine_of(self, table_id: int) -> TableDefinition | None:
+        """Return the table with the rows that a table or view does not take; None if none."""
+        quarantine = self.table_ids.get(quarantine_name(self.name_of(table_id)).lower())
+        return None if quarantine is None else self.tables[quarantine].definition
 
     def views_reading(self, table_id: int) -> tuple[CatalogView, ...]:
         """Return the views that read a table."""
@@ -304,7 +325,10 @@ class _Draft:
         self._apply_views(entry)
         self._add_segments(entry)
         for transaction in entry.transactions:
-            self._transactions[transaction.writer, transaction.table_id] = transaction
+            dated = replace(transaction, time=entry.time)
+            self._transactions[transaction.writer, transaction.table_id] = dated
+        if entry.epoch % BLOCK == 0:
+            self._forget_writers(entry.time)
         if entry.oldest_epoch is not None:
             # Of two concurrent vacuums, the one with the longer retention may commit last.
             self._oldest_epoch = max(self._oldest_epoch, entry.oldest_epoch)
@@ -320,10 +344,30 @@ class _Draft:
             self._table_ids[definition.name.lower()] = table_id
             self._next_table_id = max(self._next_table_id, table_id + 1)
         self._alter_tables(entry.altered_tables)
+        for item in entry.violations:
+            table = self._tables[item.table_id]
+            self._tables[item.table_id] = replace(table, violations=_with(table.violations, item))
         for table_id in entry.based_tables:
             self._tables[table_id] = replace(self._tables[table_id], base_epoch=entry.epoch)
         for table_id in (*entry.dropped_tables, *entry.based_tables):
             self._hide_rows(table_id)
+
+    def _forget_writers(self, time: int) -> None:
+        """Forget the writers whose last batch is older than their table keeps it.
+
+        At the epochs of checkpoints, so that it costs little, and every fold does the same.
+        """
+        starts = {
+            table_id: time - retention * 1_000_000
+            for table_id, table in self._tables.items()
+            if (retention := table.definition.properties.transaction_retention) is not None
+        }
+        if starts:
+            self._transactions = {
+                key: last
+                for key, last in self._transactions.items()
+                if last.time is None or last.time >= starts.get(key[1], last.time)
+            }
 
     def _alter_tables(self, definitions: Sequence[TableDefinition]) -> None:
         # All names are removed before one is given: tables may exchange theirs.
@@ -331,7 +375,12 @@ class _Draft:
             del self._table_ids[self._tables[definition.table_id].definition.name.lower()]
         for definition in definitions:
             table_id = definition.table_id
-            self._tables[table_id] = replace(self._tables[table_id], definition=definition)
+            names = {constraint.name for constraint in definition.constraints}
+            counts = self._tables[table_id].violations
+            remaining = tuple(item for item in counts if item[0] in names)
+            self._tables[table_id] = replace(
+                self._tables[table_id], definition=definition, violations=remaining
+            )
             self._table_ids[definition.name.lower()] = table_id
 
     def _apply_views(self, entry: Entry) -> None:
@@ -387,7 +436,7 @@ class _Draft:
                 table = self._tables[table_id]
                 # Half the time of `replace`, and this is done for every commit.
                 self._tables[table_id] = CatalogTable(
-                    table.definition, table.base_epoch, entry.epoch
+                    table.definition, table.base_epoch, entry.epoch, table.violations
                 )
 
     def finish(self) -> StoreState:
@@ -410,3 +459,10 @@ class _Draft:
             self._views,
             self._clock_repairs,
         )
+
+
+def _with(counts: tuple[tuple[str, int], ...], added: Violations) -> tuple[tuple[str, int], ...]:
+    """Return the rows that have violated expectations, after a commit of more."""
+    rows = dict(counts)
+    rows[added.expectation] = rows.get(added.expectation, 0) + added.rows
+    return tuple(sorted(rows.items()))

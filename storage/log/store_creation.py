@@ -8,7 +8,7 @@ Does not know: tables.
 from __future__ import annotations
 
 from ..errors import NotAStoreError, StoreExistsError
-from ..paths import FOLDERS, LOG
+from ..paths import FOLDERS, LOG, parse_log_file
 from .append import append
 from .entry import Entry, Settings
 from .log import Log
@@ -19,10 +19,12 @@ def create_store(log: Log, settings: Settings) -> StoreState:
     """Create an empty store by committing its first entry, and return its state.
 
     ``log``: of the path, whose folder need not exist yet. StoreExistsError if there is a store, or
-    another process created it first; NotAStoreError if the path holds something else.
+    another process created it first; NotAStoreError if the path holds something else, or is in
+    another store.
     """
     environment = log.environment
     _check_vacant(log)
+    _check_apart(log)
     environment.make_folders(FOLDERS)
     now = environment.now()
     first = Entry(
@@ -48,14 +50,24 @@ def _check_vacant(log: Log) -> None:
         if environment.exists(""):
             raise NotAStoreError(f"{root}: this is a file; a store is a folder") from None
         return
+    if LOG in names and log.files.listing().newest:
+        raise _store_exists_error(root)
     foreign_names = [name for name in names if name not in FOLDERS and not name.startswith(".")]
     if foreign_names:
         raise NotAStoreError(
             f"{root}: the folder has other files ({', '.join(foreign_names[:3])}): a store needs a "
             "separate folder"
         )
-    if LOG in names and log.files.listing().newest:
-        raise _store_exists_error(root)
+
+
+def _check_apart(log: Log) -> None:
+    """Raise NotAStoreError for a folder in a store, which would have a foreign folder then."""
+    for location, names in log.environment.enclosing(LOG):
+        if any(parse_log_file(name) is not None for name in names):
+            raise NotAStoreError(
+                f"{log.environment.location('')}: this is inside of the store {location}, and a "
+                "store in a store would be lost with it: take a folder beside it"
+            )
 
 
 def _store_exists_error(root: str) -> StoreExistsError:

@@ -5,11 +5,11 @@ Promises: `from_json(to_json())` gives an equal definition. Does not know: rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import IndexNotFoundError
+from ..errors import IndexNotFoundError, SchemaMismatchError
 from ..schema.constraint import CheckConstraint
 from ..schema.index import IndexDefinition
 from ..schema.properties import PLAIN, TableProperties
@@ -53,6 +53,30 @@ class TableDefinition:
         raise IndexNotFoundError(
             f"table {self.name!r} has no index {name!r}; its indexes are: {index_names}"
         )
+
+    @property
+    def version_names(self) -> tuple[str, ...]:
+        """The names of the version columns, in their order."""
+        columns = self.schema.version_columns(self.properties.version_columns)
+        return tuple(column.name for column in columns)
+
+    def check_versions(self, names: Iterable[str]) -> None:
+        """SchemaMismatchError if rows or deletes with columns of these names lack their version.
+
+        It would be the lowest, so that they would change no row that has one.
+        """
+        if not self.properties.is_versioned:
+            return
+        columns = list(names)
+        given = {name.lower() for name in columns}
+        for name in self.version_names:
+            if name.lower() not in given and self.schema.column(name).default is None:
+                raise SchemaMismatchError(
+                    f"table {self.name}: the version column {name!r} is missing; found "
+                    f"{', '.join(columns) or 'no columns'}. Without a version a row, or a delete, "
+                    "is older than every row that has one and would change nothing: give the "
+                    "column (NULL is the lowest version), or give it a DEFAULT"
+                )
 
     def to_json(self) -> dict[str, Any]:
         """Return the definition as JSON values. On disk: never change a name."""

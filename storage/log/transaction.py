@@ -45,6 +45,7 @@ from .segment_record import SegmentRecord
 from .state import StoreState
 from .table_definition import TableDefinition
 from .view import ViewDefinition, ViewProgress
+from .violations import added_up
 
 # A lost race means that another writer committed; this many in a row mean a fault.
 _ATTEMPTS = 1_000
@@ -53,6 +54,10 @@ _ATTEMPTS = 1_000
 _RESERVE_BYTES = 65_536
 
 REPAIR_CLOCK = "repair clock"
+
+
+class CommittedSegmentError(ConflictError):
+    """A segment of a proposal is in the log already: its file must stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +268,7 @@ def _check_segments(log: Log, state: StoreState, proposal: Proposal) -> None:
     for record in proposal.segments:
         committed = state.segments.with_name_of(record, first)
         if committed is not None:
-            raise ConflictError(
+            raise CommittedSegmentError(
                 f"segment {record.name} is part of epoch {committed.epoch} already; nothing was "
                 "committed: its rows are stored"
             )
@@ -280,10 +285,18 @@ def _first_epoch(log: Log, state: StoreState, proposal: Proposal) -> int:
     # Times ascend between repairs of the clock only.
     if state.clock_repairs or not state.segments.has_files:
         return 1
-    try:
-        return log.history.epoch_at(state, proposal.started - CLOCK_TOLERANCE)
-    except (EpochNotFoundError, EpochExpiredError):
-        return 1
+    time = proposal.started - CLOCK_TOLERANCE
+    epoch = log.marks.before(time)
+    if epoch is None or epoch > state.epoch:
+        try:
+            epoch = log.history.epoch_at(state, time)
+        except EpochExpiredError:
+            return 1
+        except EpochNotFoundError:
+            epoch = 1
+        log.marks.note(time, epoch)
+    log.marks.note(state.time, state.epoch)
+    return epoch
 
 
 def _check_file(environment: Environment, record: SegmentRecord, size: int | None) -> None:
@@ -333,6 +346,7 @@ def _entry(
         progress=tuple(_progress_as_stored(progress.at(epoch)) for progress in proposal.progress),
         transactions=proposal.transactions,
         oldest_epoch=proposal.oldest_epoch,
+        violations=added_up((*proposal.violations, *additions.violations)),
     )
 
 
@@ -352,7 +366,8 @@ def _view_definitions(
     """Yield the definitions of new views, whose tables are the last of those created."""
     ids = iter([table.table_id for table in created[len(proposal.created_tables) :]])
     for view in proposal.new_views:
-        view_id, *internal = islice(ids, len(view.tables))
+        view_id, *others = islice(ids, len(view.tables))
+        internal = others[: len(view.internal)]
         yield ViewDefinition(
             view_id,
             view.query,
@@ -362,6 +377,7 @@ def _view_definitions(
             dict(view.settings),
             _as_stored(view.plan),
             view.replaces,
+            quarantine=None if view.quarantine is None else others[-1],
         )
 
 

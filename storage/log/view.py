@@ -52,7 +52,8 @@ class ViewDefinition:
     the session that created it which its result depends on. ``plan``: a JSON value.
     ``replaces``: the id of the view whose place it takes once it is populated; until then users do
     not see it. ``planned_epoch``: the epoch at which the query was planned, None if that is the
-    one that created its table.
+    one that created its table. ``quarantine``: the id of the table that lists the rows of inputs
+    that are left out because the view cannot be computed for them; None if such a row fails it.
     """
 
     view_id: int
@@ -64,11 +65,13 @@ class ViewDefinition:
     plan: Any
     replaces: int | None = None
     planned_epoch: int | None = None
+    quarantine: int | None = None
 
     @property
     def table_ids(self) -> tuple[int, ...]:
-        """The ids of the view's tables: the one with its rows, then its state tables."""
-        return (self.view_id, *self.internal)
+        """The ids of the view's tables: of its rows, then of its state, then its quarantine."""
+        quarantine = () if self.quarantine is None else (self.quarantine,)
+        return (self.view_id, *self.internal, *quarantine)
 
     def reads(self, table_id: int) -> bool:
         """Return whether a table is among the inputs."""
@@ -80,8 +83,12 @@ class ViewDefinition:
 
     def to_json(self) -> dict[str, Any]:
         """Return the definition as JSON values. On disk: never change a name."""
-        # Only there for views that replace or have replaced another one.
-        numbers = {"replaces": self.replaces, "planned_epoch": self.planned_epoch}
+        # Only there for views that replace or have replaced another one, or have a quarantine.
+        numbers = {
+            "replaces": self.replaces,
+            "planned_epoch": self.planned_epoch,
+            "quarantine": self.quarantine,
+        }
         return {name: number for name, number in numbers.items() if number is not None} | {
             "view_id": self.view_id,
             "query": self.query,
@@ -105,6 +112,7 @@ class ViewDefinition:
             value["plan"],
             value.get("replaces"),
             value.get("planned_epoch"),
+            value.get("quarantine"),
         )
 
 
@@ -227,7 +235,8 @@ class ViewProgress:
     has not been read yet. ``backfill``: a JSON value that describes what is left to read of the
     inputs as they were at those epochs; None for a view that follows their changes. ``clock``:
     None for a view that does not depend on the present time. ``last_refresh``: the figures of the
-    refresh that led here; None where it left none.
+    refresh that led here; None where it left none. ``quarantined``: how many rows of inputs are in
+    its quarantine.
     """
 
     view_id: int
@@ -236,6 +245,7 @@ class ViewProgress:
     backfill: Any = None
     clock: ViewClock | None = None
     last_refresh: RefreshRecord | None = None
+    quarantined: int = 0
 
     @classmethod
     def start(cls, definition: ViewDefinition) -> ViewProgress:
@@ -261,7 +271,8 @@ class ViewProgress:
         clock = {} if self.clock is None else {"clock": self.clock.to_json()}
         record = self.last_refresh
         last_refresh = {} if record is None else {"last_refresh": record.to_json()}
-        return (clock | last_refresh) | {
+        quarantined = {"quarantined": self.quarantined} if self.quarantined else {}
+        return (clock | last_refresh | quarantined) | {
             "view_id": self.view_id,
             "reflects": self.reflects,
             "inputs": [[table_id, epoch] for table_id, epoch in self.inputs],
@@ -280,6 +291,7 @@ class ViewProgress:
             value["backfill"],
             None if clock is None else ViewClock.from_json(clock),
             None if last_refresh is None else RefreshRecord.from_json(last_refresh),
+            value.get("quarantined", 0),
         )
 
 

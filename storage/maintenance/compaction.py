@@ -243,6 +243,19 @@ def _run_merges(
         return state
 
 
+def run_rewrite(log: Log, state: StoreState, rewrite: Rewrite, operation: str) -> StoreState:
+    """Run one rewrite and commit it; return the state after it.
+
+    ``operation``: its name in the history. ConflictError if an input was replaced meanwhile,
+    TableNotFoundError if a table was dropped; what was written is removed then. The errors of
+    `Rewrite.run`.
+    """
+    started = log.environment.now()
+    records = rewrite.run(log.environment)
+    with _removed_if_refused(log.environment, records):
+        return _commit_merges(log, state, started, [rewrite], records, operation)
+
+
 def _run_rewrites(environment: Environment, rewrites: Sequence[Rewrite]) -> list[SegmentRecord]:
     """Return the segments that merges make; if one merge fails, those of all are removed."""
     records: list[SegmentRecord] = []
@@ -282,6 +295,7 @@ def _commit_merges(
     started: int,
     rewrites: Sequence[Rewrite],
     records: Sequence[SegmentRecord],
+    operation: str = OPERATION,
 ) -> StoreState:
     """Commit that the inputs of merges are replaced; return the state after it.
 
@@ -292,7 +306,7 @@ def _commit_merges(
     tables = {table: None for rewrite in rewrites for table in rewrite.tables}
     inputs = tuple(segment for rewrite in rewrites for segment in rewrite.inputs)
     proposal = Proposal(
-        operation=OPERATION,
+        operation=operation,
         started=started,
         data_change=False,
         segments=tuple(records),

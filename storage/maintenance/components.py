@@ -17,8 +17,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
 from typing import NamedTuple, TypeAlias
+from weakref import WeakKeyDictionary
+
+from relstate.vnode import cached_property
 
 from ..log.live_segments import Manifests, contents_of
 from ..log.manifest import Manifest, Shard
@@ -31,10 +33,6 @@ Cell: TypeAlias = tuple[int, int]
 """A table's id and the number of a shard."""
 SequenceNumber: TypeAlias = tuple[int, int]
 """The epoch and the rank that order the versions of a row."""
-
-# Every commit asks for the files of the tables that it wrote, and changes few of them. As they are
-# asked for in one order, a cache smaller than their number would have none of them.
-_FILES_REMEMBERED = 1 << 16
 
 LEAST_SMALL = 3
 """So many small files of a shard are left unmerged, however many large ones there are."""
@@ -257,9 +255,24 @@ def _component(among: _Files, table_ids: Iterable[int]) -> Component:
     )
 
 
-@lru_cache(maxsize=_FILES_REMEMBERED)
+# Every commit asks for the files of the tables that it wrote, and changes few of them: that of each
+# segment is remembered, with its visible tables then, as long as there is the segment.
+_known_files: WeakKeyDictionary[SequencedSegment, tuple[tuple[_VisibleTable, ...], File]] = (
+    WeakKeyDictionary()
+)
+
+
 def _file(segment: SequencedSegment, tables: tuple[_VisibleTable, ...]) -> File:
-    """Return a segment with visible rows of some tables as a file."""
+    """Return a segment with visible rows of some tables as a file, made once."""
+    known = _known_files.get(segment)
+    if known is not None and known[0] == tables:
+        return known[1]
+    file = _new_file(segment, tables)
+    _known_files[segment] = tables, file
+    return file
+
+
+def _new_file(segment: SequencedSegment, tables: tuple[_VisibleTable, ...]) -> File:
     visible = {table.table_id: table for table in tables}
     parts = [part for part in segment.record.tables if part.table_id in visible]
     cells = frozenset(

@@ -12,11 +12,12 @@ Does not know: which files are worth merging, or when the outputs are committed.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from relstate.vnode import shard_ranges
@@ -60,6 +61,8 @@ class Rewrite:
 
     ``segments``: the inputs, by table, the newest first. ``bottom``: the cells of which no older
     file remains. ``time``: microseconds since 1970; rows that had expired by then are dropped.
+    ``erased``: full keys by the ids of their tables, whose deletes are dropped where no older file
+    remains, although the table would keep them for rows that arrive late.
     """
 
     vnode_count: int
@@ -70,9 +73,17 @@ class Rewrite:
     sequence_number: SequenceNumber
     by_shard: bool
     time: int
+    erased: Mapping[int, Bytes]
 
     @classmethod
-    def of(cls, state: StoreState, component: Component, chosen: Merge, time: int) -> Rewrite:
+    def of(
+        cls,
+        state: StoreState,
+        component: Component,
+        chosen: Merge,
+        time: int,
+        erased: Mapping[int, Bytes] | None = None,
+    ) -> Rewrite:
         """Return the rewrite of a merge that was planned over a state."""
         assert is_sound(component.files, chosen.inputs), "a merge would overtake a file that stays"
         inputs = [state.segments.find(file.name, file.shards) for file in chosen.inputs]
@@ -90,6 +101,7 @@ class Rewrite:
             output_sequence_number(chosen.inputs),
             chosen.by_shard,
             time,
+            erased or {},
         )
 
     @property
@@ -143,7 +155,8 @@ class Rewrite:
         for definition, segments in zip(self.tables, self.segments, strict=True):
             if is_internal(definition) != internal or not segments:
                 continue
-            resolution = Resolution(encoding_of(definition, self.vnode_count), self.time)
+            erased = self.erased.get(definition.table_id)
+            resolution = Resolution(encoding_of(definition, self.vnode_count), self.time, erased)
             files = [registry.open(environment, segment.record) for segment in segments]
             leaves = min(max(_LEAVES // len(files), _LEAST_LEAVES), _MOST_LEAVES)
             for bounds, is_bottom in self._ranges(resolution.encoding, group):
@@ -206,9 +219,10 @@ def _expiring_blocks(
 class Resolution:
     """What remains of a table's versions when some of its files are merged."""
 
-    def __init__(self, encoding: Encoding, time: int) -> None:
-        """``time``: rows that had expired by then are dropped."""
+    def __init__(self, encoding: Encoding, time: int, erased: Bytes | None = None) -> None:
+        """``time``: rows that had expired by then are dropped; ``erased``: see `Rewrite`."""
         self.encoding = encoding
+        self._erased = erased
         self._time = time
         properties = encoding.definition.properties
         self._is_plain = properties.is_plain
@@ -237,6 +251,15 @@ class Resolution:
 
     def _must_remain(self, block: Block) -> NDArray[np.bool_]:
         """Return which entries have to be written if no older file remains."""
+        remains = self._outlive(block)
+        if self._erased is None:
+            return remains
+        is_erased = np.asarray(pc.is_in(block.key_bytes(), value_set=self._erased))
+        kept: NDArray[np.bool_] = remains & ~(is_erased & (Headers(block).kinds == Kind.DELETE))
+        return kept
+
+    def _outlive(self, block: Block) -> NDArray[np.bool_]:
+        """Return which entries of the table have to be written for rows that arrive late."""
         headers = Headers(block)
         is_row: NDArray[np.bool_] = headers.kinds != Kind.DELETE
         if not headers.flags.any():

@@ -82,23 +82,23 @@ class _Files:
 
 
 def vacuum(
-    log: Log, state: StoreState, retention: int | None = None, *, dry_run: bool = False
+    log: Log, state: StoreState, retention: int | str | None = None, *, dry_run: bool = False
 ) -> tuple[StoreState, VacuumReport]:
     """Remove files that no epoch of the last ``retention`` seconds needs, by default the store's.
 
-    ``dry_run``: only report. Return the newest state known, and what was done. Epochs before the
-    oldest can no longer be read then; the oldest epoch never decreases. OptionError for a
-    retention that is not a whole number; the errors of a commit, CorruptionError if the log is
-    damaged: nothing was removed then.
+    It may be a text, as in ``'7 days'``. ``dry_run``: only report. Return the newest state known,
+    and what was done. Epochs before the oldest can no longer be read then; the oldest epoch never
+    decreases. OptionError for a retention that is not a whole number; the errors of a commit,
+    CorruptionError if the log is damaged: nothing was removed then.
     """
     if retention is None:
         # A store that was created before there was a limit may have a longer one.
         retention = min(state.settings.retention, MOST_SECONDS)
-    seconds_of("retention", retention)
+    seconds = seconds_of("retention", retention)
     for _ in range(_ATTEMPTS - 1):
         with suppress(ConflictError):
-            return _vacuum(log, state, retention, dry_run)
-    return _vacuum(log, state, retention, dry_run)
+            return _vacuum(log, state, seconds, dry_run)
+    return _vacuum(log, state, seconds, dry_run)
 
 
 def _vacuum(
@@ -114,6 +114,25 @@ def _vacuum(
         return state, VacuumReport(0, 0, state.oldest_epoch)
     if dry_run:
         return state, VacuumReport(len(files.paths), _bytes(log.environment, files), oldest)
+    return _expire(log, state, oldest, expiring)
+
+
+def expire(log: Log, state: StoreState, oldest: int) -> tuple[StoreState, VacuumReport]:
+    """Make an epoch the oldest that can be read, and remove the files that none from it on needs.
+
+    So are those that an interrupted vacuum has left: it reads the whole log. ConflictError if a
+    view still has to read an older epoch: nothing was removed then; the errors of `vacuum`.
+    """
+    state = log.refresh(state)
+    entries = log.history.newest_first(state)
+    committed = {record.name for entry in entries for record in entry.added}
+    return _expire(log, state, max(oldest, state.oldest_epoch), committed)
+
+
+def _expire(
+    log: Log, state: StoreState, oldest: int, expiring: set[str]
+) -> tuple[StoreState, VacuumReport]:
+    fence = log.environment.now()
     proposal = Proposal(operation=OPERATION, started=fence, data_change=False, oldest_epoch=oldest)
     state = commit(log, state, proposal).state
     files = _removable(log, state, expiring, oldest, fence)

@@ -4,29 +4,45 @@ Requests are repeated here, with growing, random pauses, and not by obstore, whi
 server throttles, and would report its own first success of a create-only put as an object that
 exists. Only the parts of a large upload are repeated by obstore.
 
+A create-only put is not believed to have found its key taken unless the server says that the
+condition failed (412): S3 answers 409 if another request for the key was under way, of which
+nothing may remain, and obstore reports this like a key that is taken. So the object is read first;
+if there is none, the put is repeated. Azure answers 409 for an object that exists.
+
 Promises: a server that throttles is asked by fewer requests at once, and again until the time for
 repeating is over; a create-only put that is not answered clearly is decided by reading the object
-back; the errors are relstate's own, name the object and contain no credentials; FileNotFoundError
-and FileExistsError are answers.
+back; the errors are relstate's own, name the object and contain no credentials;
+FileNotFoundError and FileExistsError are answers.
 Does not know: what the objects mean.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NoReturn, Protocol, TypeAlias, TypeVar
 
 import obstore
 from obstore import exceptions
 
+from relstate.vnode import cached_property
+
 from ..errors import FilesystemError, UnknownOutcomeError
 from ..location import Location
-from .connection import Repeats, connect, describe, is_refusal, is_throttling, repeats
+from .connection import (
+    Repeats,
+    connect,
+    describe,
+    has_failed_condition,
+    is_refusal,
+    is_throttling,
+    repeats,
+)
 from .requestlimit import ThrottledError, limit_of
 
 _T = TypeVar("_T")
@@ -207,36 +223,40 @@ class ObjectClient:
                 with self._admitted():
                     obstore.put(self._bucket, key, data, mode="create", use_multipart=False)
                 return
-            except exceptions.AlreadyExistsError:
-                if is_clear:
-                    raise FileExistsError(f"{self._root}/{key}") from None
-                is_throttled = False
             except (*_REFUSALS, FileNotFoundError) as error:
                 if not is_clear:
                     # An earlier attempt may still have created it.
                     raise self._unknown_outcome(key, message) from None
                 self._fail("write", key, error)
             except (exceptions.BaseError, ThrottledError) as error:
-                is_clear, message = False, self._describe(error)
+                is_taken = isinstance(error, exceptions.AlreadyExistsError)
                 is_throttled = isinstance(error, ThrottledError)
-            if self._is_written(key, data, message):
+                if is_taken and is_clear and self._has_failed_condition(error):
+                    raise taken_error(f"{self._root}/{key}") from None
+                is_clear, message = is_clear and is_taken, self._describe(error)
+                failure = error
+            content = self._content(key, message)
+            if content == data and not is_clear:
                 return
+            if content is not None:
+                raise taken_error(f"{self._root}/{key}")
             if not attempts.wait(is_throttled=is_throttled):
+                if is_clear:
+                    self._fail("write", key, failure)
                 raise self._unknown_outcome(key, message)
 
-    def _is_written(self, key: str, data: bytes, message: str) -> bool:
-        """Return whether an object has this content after an unclear answer.
+    def _has_failed_condition(self, error: BaseException) -> bool:
+        """Return whether a put was refused because there is an object, and for no other reason."""
+        return self._location.parts()[0] == "memory" or has_failed_condition(error)
 
-        FileExistsError if it has another one.
-        """
+    def _content(self, key: str, message: str) -> bytes | None:
+        """Return what an object has after an unclear answer; None if there is no object."""
         try:
-            if self.get(key) == data:
-                return True
+            return self.get(key)
         except FileNotFoundError:
-            return False
+            return None
         except FilesystemError:
             raise self._unknown_outcome(key, message) from None
-        raise FileExistsError(f"{self._root}/{key}")
 
     def _unknown_outcome(self, key: str, message: str) -> UnknownOutcomeError:
         return UnknownOutcomeError(
@@ -262,7 +282,7 @@ class ObjectClient:
                 with self._admitted(most) as at_once:
                     return request(at_once)
             except FileNotFoundError:
-                raise FileNotFoundError(f"{self._root}/{key}") from None
+                raise missing_error(f"{self._root}/{key}") from None
             except _REFUSALS as error:
                 self._fail(doing, key, error)
             except (exceptions.BaseError, ThrottledError) as error:
@@ -296,6 +316,16 @@ class ObjectClient:
     def _describe(self, error: BaseException) -> str:
         is_described = isinstance(error, ThrottledError)
         return str(error) if is_described else describe(error, self._options)
+
+
+def missing_error(uri: str) -> FileNotFoundError:
+    """Return the answer that there is no object, which names it as the system names a file."""
+    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), uri)
+
+
+def taken_error(uri: str) -> FileExistsError:
+    """Return the answer that there is an object already, which names it."""
+    return FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), uri)
 
 
 class _Attempts:

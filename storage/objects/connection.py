@@ -21,6 +21,7 @@ from datetime import timedelta
 from typing import Any
 
 from ..errors import OptionError
+from ..extras import install_command
 from ..location import Location
 
 # The options of relstate's own, which no bucket knows.
@@ -46,6 +47,8 @@ _RETRIES, _RETRY_SECONDS = 10, 60
 _QUERY = re.compile(r"\?[^\s\"')]*")
 # How obstore reports an answer; S3 throttles by 503, others by 429 also.
 _THROTTLING = re.compile(r"status code: (?:429|503)\b")
+# The answer to If-None-Match if there is an object; some servers give the first.
+_FAILED_CONDITION = re.compile(r"status code: (?:304|412)\b")
 # What is an answer to the request itself. Not: timeouts, conflicts, conditions, throttling.
 _REFUSAL = re.compile(r"status code: 4(?!08|09|12|29)\d\d\b")
 # The buckets of the scheme memory, for as long as the process lives.
@@ -69,8 +72,7 @@ def connect(location: Location, limits: Repeats) -> Any:
         import obstore.store
     except ImportError:
         raise OptionError(
-            f"{location}: object stores need the package obstore: pip install "
-            "'relstate[object-store]'"
+            f"{location}: object stores need the package obstore: {install_command('object-store')}"
         ) from None
     scheme, bucket, _ = location.parts()
     if scheme == "memory":
@@ -122,6 +124,11 @@ def int_option(options: Mapping[str, str], name: str, default: int) -> int:
     if not re.fullmatch("[0-9]{1,18}", text):
         raise OptionError(f"storage option {name!r} is {text!r}: give a number")
     return int(text)
+
+
+def has_failed_condition(error: BaseException) -> bool:
+    """Return whether an error of obstore is the answer that the condition of a put failed."""
+    return _FAILED_CONDITION.search(str(error)) is not None
 
 
 def is_throttling(error: BaseException) -> bool:

@@ -10,8 +10,9 @@ Does not know: what the files mean, except which folder has the segments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
@@ -22,14 +23,14 @@ from numpy.typing import NDArray
 from ..clock import Clock, SystemClock, check_clock
 from ..disk import Content, FolderVersion
 from ..environment import created
-from ..errors import CorruptionError
+from ..errors import CorruptionError, FilesystemError
 from ..local_environment import LocalEnvironment
 from ..location import Location
 from ..paths import SEGMENTS
 from .arrival import Arrival, Origin
 from .arrivals import Arrivals
 from .cache import Cache, cache_of
-from .client import Client, ObjectClient
+from .client import Client, ObjectClient, missing_error
 from .leases import Lease
 from .packing import HEADER_BYTES, packed, packed_size, unpacked
 from .parts import Parts
@@ -154,8 +155,20 @@ class ObjectEnvironment:
         """Return the names in a folder, sorted. FileNotFoundError if the prefix is empty."""
         names = self._client.list(self._key(folder))
         if not names and not (folder and self._client.list(self._prefix)):
-            raise FileNotFoundError(self.location(folder))
+            raise missing_error(self.location(folder))
         return sorted(names)
+
+    def enclosing(self, folder: str) -> Iterator[tuple[str, Sequence[str]]]:
+        """Yield the prefixes that begin this one: a request for each."""
+        scheme, bucket, _ = self.root.parts()
+        prefix = self._prefix
+        while prefix:
+            prefix, _, _ = prefix.rpartition("/")
+            location = f"{scheme}://{bucket}/{prefix}".rstrip("/")
+            with suppress(FilesystemError):
+                names = self._client.list(f"{prefix}/{folder}".lstrip("/"))
+                if names:
+                    yield location, names
 
     def folder_version(self, folder: str) -> FolderVersion | None:
         """Return None: a prefix has no version."""
@@ -276,6 +289,11 @@ class ObjectEnvironment:
 
         are_new = _map_at_once(put, list(files), _TRANSFERS_AT_ONCE)
         return frozenset(name for name, is_new in zip(files, are_new, strict=True) if not is_new)
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Put an object in place of the one that there is. FilesystemError."""
+        self._server.check()
+        self._client.put(self._key(name), data)
 
     def write(self, name: str, parts: Iterable[Content]) -> None:
         """Write a segment to this machine's disk; `publish` uploads it."""

@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+
+from relstate.vnode import cached_property
 
 from ..errors import OptionError, SchemaMismatchError, UnsupportedExpressionError
 from ..instant import zone_of

@@ -7,15 +7,30 @@ Does not know: tables, the order of keys, bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import NullKeyError, NullValueError, SchemaMismatchError, ValueRangeError
 from .cast import exact_cast, positions_by_name, window_of
+from .failing import Flags, cast_failures, failures
 
-_SHOWN = 80
+_SHOWN, _SHOWN_ROW = 80, 200
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Misfit:
+    """A rule that some rows of a batch break: its name, a sentence, and a flag for each row.
+
+    ``rule``: the name of a column or of a constraint.
+    """
+
+    rule: str
+    reason: str
+    flags: Flags
 
 
 class BatchShape:
@@ -66,6 +81,36 @@ class BatchShape:
             if _holds_forbidden_null(batch.column(index)):
                 self._fail_nested_null(index, batch)
         return batch
+
+    def misfits(self, batch: pa.RecordBatch) -> Iterator[Misfit]:
+        """Yield why rows of a batch cannot be conformed, column by column, if there are any.
+
+        SchemaMismatchError as of `conform`.
+        """
+        for target, position in zip(self._schema, self._positions(batch.schema), strict=True):
+            if position is None:
+                continue
+            column = batch.column(position)
+            cast = _cast_of(batch.schema.field(position), target)
+            flags = cast_failures(column, cast, target.type)
+            if flags.any():
+                reason = f"the value does not fit the column {target.name!r} of type {target.type}"
+                yield Misfit(target.name, reason, flags)
+            if not target.nullable and column.null_count:
+                kind = "primary key" if target.name in self._keys else "NOT NULL"
+                reason = f"the {kind} column {target.name!r} is NULL"
+                yield Misfit(target.name, reason, _null_flags(column))
+            if _forbids_null(target.type):
+                fitting = np.flatnonzero(~flags)
+                values = cast(column.take(pa.array(fitting)))
+                flags = np.zeros(len(column), np.bool_)
+                flags[fitting] = failures(values, _holds_forbidden_null)
+                if flags.any():
+                    reason = (
+                        f"the column {target.name!r} holds a NULL where its type {target.type} "
+                        "allows none"
+                    )
+                    yield Misfit(target.name, reason, flags)
 
     def _rearranged(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         positions = self._positions(batch.schema)
@@ -123,15 +168,7 @@ class BatchShape:
             ) from error
 
     def _described(self, batch: pa.RecordBatch, row: int) -> str:
-        """Return how a message names a row: by its key where the batch has one, and its number."""
-        columns = dict(zip(map(str.lower, batch.schema.names), batch.columns, strict=True))
-        values = {
-            name: columns[name.lower()][row] for name in self._keys if name.lower() in columns
-        }
-        key = ", ".join(
-            f"{name} = {_shown(value)}" for name, value in values.items() if value.is_valid
-        )
-        return f"the row with {key} (row {row} of the batch)" if key else f"row {row} of the batch"
+        return described_row(batch, self._keys, row)
 
 
 def _cast_of(source: pa.Field, target: pa.Field) -> Callable[[pa.Array], pa.Array]:
@@ -142,6 +179,11 @@ def _cast_of(source: pa.Field, target: pa.Field) -> Callable[[pa.Array], pa.Arra
             f"the column {target.name!r} is {target.type} in the table and {source.type} in the "
             f"data: {error}; cast it before writing"
         ) from None
+
+
+def _null_flags(column: pa.Array) -> Flags:
+    flags: Flags = column.is_null().to_numpy(zero_copy_only=False)
+    return flags
 
 
 def _fails(cast: Callable[[pa.Array], pa.Array], part: pa.Array) -> bool:
@@ -164,6 +206,24 @@ def _first_row(column: pa.Array, fails: Callable[[pa.Array], bool]) -> int:
     return start
 
 
+def described_row(batch: pa.RecordBatch, keys: Sequence[str], row: int) -> str:
+    """Return how a message names a row: by its key, else by its values, and by its number.
+
+    ``keys``: the names of the key columns, in any case.
+    """
+    key_names = {name.lower() for name in keys}
+    shown = {
+        name: f"{name} = {_shown(column[row])}"
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        if column[row].is_valid
+    }
+    key = [text for name, text in shown.items() if name.lower() in key_names]
+    values = _cut(", ".join(key or shown.values()))
+    return (
+        f"the row with {values} (row {row} of the batch)" if values else f"row {row} of the batch"
+    )
+
+
 def describe_row(row: pa.RecordBatch) -> str:
     """Return the values of a batch of one row for a message: ``id = 1, name = 'a'``."""
     (values,) = row.to_pylist()
@@ -171,8 +231,11 @@ def describe_row(row: pa.RecordBatch) -> str:
 
 
 def _shown(value: pa.Scalar) -> str:
-    text = str(value)
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+    return _cut(str(value) if value.is_valid else "NULL", _SHOWN)
+
+
+def _cut(text: str, most: int = _SHOWN_ROW) -> str:
+    return text if len(text) <= most else text[:most] + "…"
 
 
 def _forbids_null(arrow: pa.DataType) -> bool:

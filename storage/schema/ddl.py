@@ -98,6 +98,8 @@ class _Parser:
         if name in _PLAIN:
             return _PLAIN[name]
         special = _SPECIAL.get(name)
+        if name in _SERIAL:
+            raise UnsupportedTypeError(f"{token.text!r} in {self._text!r}: {_NO_NUMBERS}")
         if special is None:
             raise UnsupportedTypeError(
                 f"{token.text!r} in {self._text!r} is not a data type that relstate stores"
@@ -299,6 +301,14 @@ class _Parser:
             f"expected {expected} at position {token.start} of {self._text!r}, found {token_text}"
         )
 
+
+_SERIAL = ("SERIAL", "SERIAL4", "SERIAL8", "BIGSERIAL", "SMALLSERIAL")
+_NO_NUMBERS = (
+    "numbers are not assigned, because writers do not wait for each other: declare BIGINT and "
+    "number the rows in the statement, INSERT INTO t SELECT coalesce((SELECT max(id) FROM t), 0) + "
+    "row_number() OVER (ORDER BY …), … FROM s; or declare STRING and write uuid(); a table without "
+    "a primary key has unique ascending ids in its hidden column _row_id"
+)
 
 _SPECIAL: dict[str, Callable[[_Parser], t.DataType]] = {
     "DECIMAL": _Parser.decimal,

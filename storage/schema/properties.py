@@ -36,6 +36,8 @@ class TableProperties:
     without the row). ``packed``: False to write each part of a document as an entry at once.
     ``sets``: the ids of ARRAY columns of a document table, whose elements are distinct, in order.
     ``divided``: rows are written whole, but were documents: parts of them may be entries still.
+    ``transaction_retention``: the seconds after which a writer whose last batch is older is
+    forgotten, None for never; a batch that it repeats then is written again.
     """
 
     merge: Merge = "overwrite"
@@ -47,6 +49,7 @@ class TableProperties:
     packed: bool = True
     sets: tuple[int, ...] = ()
     divided: bool = False
+    transaction_retention: int | None = None
 
     def __post_init__(self) -> None:
         if self.encoding not in ENCODINGS:
@@ -62,13 +65,16 @@ class TableProperties:
         if self.ttl is not None:
             _check_seconds("ttl", self.ttl, least=1)
         _check_seconds("tombstone_retention", self.tombstone_retention, least=0)
+        if self.transaction_retention is not None:
+            _check_seconds("transaction_retention", self.transaction_retention, least=1)
 
     def check(self, key_ids: Sequence[int]) -> None:
         """SchemaError if the properties contradict each other or the key, given by column ids.
 
         Or if a duration is too long: a store that was created before there was a limit may have it.
         """
-        for name, seconds in (("ttl", self.ttl), ("tombstone_retention", self.tombstone_retention)):
+        for name in ("ttl", "tombstone_retention", "transaction_retention"):
+            seconds = getattr(self, name)
             if seconds is not None and seconds > MOST_SECONDS:
                 raise SchemaError(f"{name} is at most {MOST_SECONDS} seconds, not {seconds}")
         if self.ttl is not None and self.merge != "overwrite":
@@ -141,6 +147,8 @@ class TableProperties:
         packed = {} if self.packed else {"packed": self.packed}
         sets = {"sets": list(self.sets)} if self.sets else {}
         divided = {"divided": self.divided} if self.divided else {}
+        retention = self.transaction_retention
+        transactions = {} if retention is None else {"transaction_retention": retention}
         return {
             "merge": self.merge,
             "version_column": _version_json(self.version_columns),
@@ -151,6 +159,7 @@ class TableProperties:
             **packed,
             **sets,
             **divided,
+            **transactions,
         }
 
     @classmethod
@@ -166,6 +175,7 @@ class TableProperties:
             value.get("packed", True),
             tuple(value.get("sets", ())),
             value.get("divided", False),
+            value.get("transaction_retention"),
         )
 
 

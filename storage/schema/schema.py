@@ -8,17 +8,18 @@ Does not know: the table's name, the store, bytes.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
+from relstate.vnode import cached_property
+
 from ..errors import SchemaError
 from . import types as t
 from .arrow import arrow_schema, arrow_type
-from .batch import BatchShape
+from .batch import BatchShape, Misfit
 from .default import ClockDefault, ColumnDefault, default_from_json
 from .generated import GeneratedColumn
 from .type_json import from_json, to_json
@@ -129,7 +130,9 @@ class TableSchema:
     """The columns of a table under one ``version`` (from 1), its keys, and its next column id.
 
     ``distribution_key``: the ids of the columns that are hashed to the vnode, in order; if there
-    are none, all rows are in vnode 0.
+    are none, all rows are in vnode 0. ``stored_keys``: those of the columns of the primary key that
+    are in the value, too, because a key does not tell their values apart: of FLOAT and DOUBLE it
+    has 0 for -0, and one NaN.
     Not slotted: values derived from a schema are cached on it.
     """
 
@@ -138,6 +141,7 @@ class TableSchema:
     primary_key: tuple[KeyColumn, ...]
     distribution_key: tuple[int, ...]
     next_column_id: int
+    stored_keys: tuple[int, ...] = ()
 
     @classmethod
     def build(
@@ -147,6 +151,7 @@ class TableSchema:
         distribution_key: Sequence[str] | None = None,
         *,
         nullable_key: bool = False,
+        keeps_floats: bool = False,
         hidden: Collection[str] = (),
     ) -> TableSchema:
         """Return the first schema of a table; its key columns become NOT NULL.
@@ -154,7 +159,8 @@ class TableSchema:
         A part of ``primary_key`` is a column's name, ``"name desc"``, or ``"name desc nulls
         last"``; ascending puts NULLs first, descending last, as Spark does. The distribution key
         is the whole primary key by default; ``()`` puts all rows in vnode 0. ``nullable_key``: key
-        columns are nullable if their fields are. ``hidden``: the names of hidden columns.
+        columns are nullable if their fields are. ``keeps_floats``: floats in the key are read back
+        as they are written. ``hidden``: the names of hidden columns.
         SchemaError for keys or columns that cannot be, UnsupportedTypeError for a type that cannot
         be stored.
         """
@@ -184,7 +190,9 @@ class TableSchema:
             )
             for column in columns
         )
-        return cls(1, final, keys, distribution, len(columns) + 1)
+        stored = (column.id for column in final if keeps_floats and t.holds_floats(column.type))
+        stored_keys = tuple(column_id for column_id in stored if column_id in key_ids)
+        return cls(1, final, keys, distribution, len(columns) + 1, stored_keys)
 
     @classmethod
     def build_keyless(cls, fields: Sequence[t.Field]) -> TableSchema:
@@ -233,8 +241,11 @@ class TableSchema:
 
     @cached_property
     def value_columns(self) -> tuple[Column, ...]:
-        """The columns that are not in the primary key, in the table's order."""
-        key_ids = {key.column_id for key in self.primary_key}
+        """The columns that are in the value of a row, in the table's order.
+
+        Those that are not in the primary key, and `stored_keys`.
+        """
+        key_ids = {key.column_id for key in self.primary_key} - set(self.stored_keys)
         return tuple(column for column in self.columns if column.id not in key_ids)
 
     @cached_property
@@ -275,6 +286,10 @@ class TableSchema:
         """Return the rows that a user writes as `conform` does, but without row ids."""
         return self._input_shape.conform(batch)
 
+    def misfits(self, batch: pa.RecordBatch) -> Iterator[Misfit]:
+        """Yield why rows that a user writes cannot be conformed: see `BatchShape.misfits`."""
+        return self._input_shape.misfits(batch)
+
     def to_json(self) -> dict[str, Any]:
         """Return the schema as JSON values. On disk, in the log: never change a name."""
         return {
@@ -290,6 +305,7 @@ class TableSchema:
             ],
             "distribution_key": list(self.distribution_key),
             "next_column_id": self.next_column_id,
+            **({"stored_keys": list(self.stored_keys)} if self.stored_keys else {}),
         }
 
     @classmethod
@@ -305,6 +321,7 @@ class TableSchema:
                 ),
                 tuple(value["distribution_key"]),
                 value["next_column_id"],
+                tuple(value.get("stored_keys", ())),
             )
         except (KeyError, TypeError) as error:
             raise SchemaError(f"{value!r} is not the schema of a table") from error
@@ -322,6 +339,8 @@ class TableSchema:
             and len(set(key_ids)) == len(key_ids) > 0
             and set(self.distribution_key) <= set(key_ids) <= set(ids)
             and len(set(self.distribution_key)) == len(self.distribution_key)
+            and set(self.stored_keys) <= set(key_ids)
+            and len(set(self.stored_keys)) == len(self.stored_keys)
             and not all(column.hidden for column in self.columns)
         )
         if not is_possible:

@@ -305,3 +305,13 @@ def _check_units(start: str, end: str, units: tuple[str, ...]) -> None:
             f"{_interval(start, end)} is not a Spark type: the units of "
             f"an interval are, in this order, {', '.join(units).upper()}"
         )
+
+
+def holds_floats(data_type: DataType) -> bool:
+    """Return whether values of a type are, or have parts that are, FLOAT or DOUBLE."""
+    match data_type:
+        case Array(element, _):
+            return holds_floats(element)
+        case Struct(fields):
+            return any(holds_floats(field.type) for field in fields)
+    return isinstance(data_type, Float | Double)

@@ -9,12 +9,13 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+
+from relstate.vnode import cached_property
 
 from ..codec.ragged import Buffer, Bytes, Positions, gather, load, parts_of
 

@@ -26,6 +26,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..codec.ragged import (
+    EMPTY,
     Buffer,
     Bytes,
     Positions,
@@ -66,7 +67,6 @@ _PAGES_AT_ONCE = 512
 # The flags of LMDB's list of free pages: its keys are integers (0x08), and the path of the file is
 # not that of a folder (0x4000).
 _FREE_LIST_FLAGS = 0x4008
-_EMPTY = pa.scalar(b"", pa.large_binary())
 
 
 def data_file(keys: Bytes, values: Bytes, order: Positions) -> Iterator[Buffer]:
@@ -244,7 +244,7 @@ class _Leaves:
     def _leaf_values(self, rows: slice, is_big: NDArray[np.bool_]) -> Bytes:
         """Return the values of some entries, nothing of the big ones: they may be too many."""
         indices = pa.array(self._rows_in_arrays(rows), mask=is_big)
-        return self._values.take(indices).fill_null(_EMPTY)
+        return self._values.take(indices).fill_null(EMPTY)
 
     def _rows_in_arrays(self, rows: slice) -> Positions:
         return np.arange(rows.start, rows.stop) if self._order is None else self._order[rows]

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from relstate.vnode import cached_property
+
 from ..codec.key_field import Part, join
-from ..codec.ragged import Buffer, Bytes, Positions, load, parts_of
+from ..codec.ragged import Buffer, Bytes, Positions, gather, load, parts_of
 
 # On disk: never change or reuse. Ids below the first number have one byte, those below the second
 # two; the first byte of those is `_MIDDLE` or more, that of others `_LONG`.
@@ -120,6 +121,11 @@ class KeyPrefix:
     def compose(self, vnodes: NDArray[np.uint16], primary_keys: Bytes) -> Bytes:
         """Return the full keys of rows."""
         return join([*self.parts(vnodes), primary_keys], len(primary_keys))
+
+    def primary_keys(self, full_keys: Bytes) -> Bytes:
+        """Return what follows the prefix in some full keys of the table."""
+        data, offsets = parts_of(full_keys)
+        return gather(data, offsets[:-1] + self.size, np.diff(offsets) - self.size)
 
     def vnode_of(self, full_key: bytes) -> int:
         """Return the vnode in a full key of the table."""

@@ -9,9 +9,7 @@ Does not know: what the memory holds.
 
 from __future__ import annotations
 
-import threading
-
-from ..forklock import after_fork
+from ..forklock import ForkLock
 
 _MOST_FILTER_BYTES = 64 << 20
 _MOST_INDEX_BYTES = 64 << 20
@@ -24,8 +22,8 @@ class LookupMemory:
     def __init__(self, size: int) -> None:
         """``size``: in bytes."""
         self._free = size
-        # Reentrant: an owner may be collected, and its memory released, within `reserve`.
-        self._lock = threading.RLock()
+        # An owner may be collected, and its memory released, within `reserve`.
+        self._lock = ForkLock()
 
     def reserve(self, size: int) -> bool:
         """Return whether so many bytes were free; they are not any more."""
@@ -40,10 +38,6 @@ class LookupMemory:
         with self._lock:
             self._free += size
 
-    def renew_lock(self) -> None:
-        """Replace the lock, which another thread may have held when this process forked."""
-        self._lock = threading.RLock()
-
 
 filter_memory = LookupMemory(_MOST_FILTER_BYTES)
 """For filters of keys: see keyfilter.py."""
@@ -51,6 +45,3 @@ index_memory = LookupMemory(_MOST_INDEX_BYTES)
 """For indexes of keys (keyindex.py), and slots (table/keylookups.py)."""
 digest_memory = LookupMemory(_MOST_DIGEST_BYTES)
 """For hashes of keys (table/keydigests.py)."""
-after_fork(lambda: filter_memory.renew_lock())
-after_fork(lambda: index_memory.renew_lock())
-after_fork(lambda: digest_memory.renew_lock())

@@ -16,10 +16,11 @@ import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+
+from relstate.vnode import cached_property
 
 from ..codec.ragged import Buffer, Positions, expand, gather, lengths_of, load, load_matrix, padded
 from .block import Block
@@ -90,6 +91,24 @@ class Pages:
             end = self._first_from(nodes, high) if high is not None and stop == last else len(nodes)
             if begin < end:
                 yield nodes[begin:end]
+
+    @property
+    def leaf_count(self) -> int:
+        """How many leaf pages there are."""
+        return len(self._leaves)
+
+    def sampled_blocks(
+        self, low: bytes | None, high: bytes | None, step: int, leaves: int
+    ) -> Iterator[Block]:
+        """Yield the entries of every ``step``-th leaf page that `blocks` reads, and no other.
+
+        Blocks are of ``leaves`` pages; those at the ends may have entries before and after.
+        """
+        first = 0 if low is None else self._leaf_of(low)
+        last = len(self._leaves) if high is None else self._leaf_of(high) + 1
+        chosen = self._leaves[first:last:step]
+        for start in range(0, len(chosen), leaves):
+            yield self.entries(self._leaf_nodes(chosen[start : start + leaves]))
 
     def _first_from(self, nodes: Positions, key: bytes) -> int:
         """Return the index of the first of some nodes whose key is not less than ``key``."""

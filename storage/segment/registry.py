@@ -4,16 +4,17 @@ Promises: each file is open once per process, however many read it (LMDB refuses
 opening waits for no server: a file that is not on this machine is read as it arrives; a file's size
 is checked at every opening, and its hash before the first read and again if the file has changed;
 descriptors stay within a share of those of the process, however many segments are read. A segment
-stays open while anyone holds a reference to it.
+stays open while anyone holds a reference to it; of those that nobody holds, some stay open until
+they are forgotten, or their files were removed by another process: each time as many have been
+opened as a part of those kept, all of the store are looked for.
 Does not know: who reads a segment.
 """
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 import xxhash
@@ -21,10 +22,10 @@ import xxhash
 from ..codec.ragged import Buffer
 from ..disk import descriptor_limit
 from ..environment import Arriving, Environment
-from ..errors import CorruptionError, SegmentMissingError
-from ..forklock import after_fork
+from ..errors import CorruptionError, RelstateError, SegmentMissingError
+from ..forklock import ForkLock
 from ..log.segment_record import SegmentRecord
-from ..paths import segment_path
+from ..paths import SEGMENTS, parse_segment_file, segment_path
 from .segment import DescriptorShare, SegmentFile
 
 # Segments use at most this share, 1 / _SHARE, of the descriptors of the process, and at most this
@@ -34,10 +35,15 @@ _MOST_KEPT = 8192
 # Of so many files it is remembered that their hashes were verified: commits and merges make new
 # ones for years.
 _MOST_VERIFIED = 1 << 16
+# Removed files are looked for after so many openings, or this share of the files that are kept.
+_LEAST_OPENED, _KEPT_SHARE = 32, 4
 
 
 class SegmentRegistry:
-    """Open segments by path. Safe between threads and across ``fork``."""
+    """Open segments by path. Safe between threads and across ``fork``.
+
+    ``opened``: how many files it has opened.
+    """
 
     def __init__(self, capacity: int) -> None:
         """``capacity``: how many unused segments to keep open, and how many
@@ -45,11 +51,14 @@ class SegmentRegistry:
         """
         self._capacity = capacity
         self._share = DescriptorShare(capacity)
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
         self._open: weakref.WeakValueDictionary[str, SegmentFile] = weakref.WeakValueDictionary()
+        # Held by the thread that opens the file of a path; it is gone with the last who waits.
+        self._turns: weakref.WeakValueDictionary[str, ForkLock] = weakref.WeakValueDictionary()
         self._recent: OrderedDict[str, SegmentFile] = OrderedDict()
-        # The identity of each file, by path and hash, when it was verified; the latest come last.
-        self._verified: dict[tuple[str, str], tuple[int, ...]] = {}
+        self.opened = self._looked_at = 0
+        # The hash and identity of each file, by path, when it was verified; the latest come last.
+        self._verified: dict[str, tuple[str, tuple[int, ...]]] = {}
 
     def open(
         self, environment: Environment, record: SegmentRecord, verify: str = "hash"
@@ -71,20 +80,43 @@ class SegmentRegistry:
 
     def _held(self, environment: Environment, record: SegmentRecord, verify: str) -> SegmentFile:
         path = environment.local_path(segment_path(record.name))
+        self._sweep(environment)
         with self._lock:
+            segment = self._open.get(path)
+            if segment is not None and self._is_ready(segment, record, verify):
+                return self._kept(segment)
+            turn = self._turns.get(path)
+            if turn is None:
+                turn = self._turns[path] = ForkLock()
+        # Opening and hashing take long: they wait for nobody but who does so with the same file.
+        with turn:
             segment = registered = self._open.get(path)
             if segment is None or segment.is_damaged:
-                self._forget_hash(segment, record)
+                self._forget_hash(segment)
                 segment = _open_file(environment, record, path, self._share)
-            if verify == "hash" and not segment.is_verified:
-                self._check_once(segment, record)
-            if segment is not registered:
+            if not self._is_ready(segment, record, verify):
+                _check_hash(segment.contents, record, segment.path)
+                self._note_verified(segment, record)
+            with self._lock:
                 self._open[path] = segment
-            self._recent[path] = segment
-            self._recent.move_to_end(path)
-            while len(self._recent) > self._capacity:
-                self._recent.popitem(last=False)
-            return segment
+                self.opened += segment is not registered
+                return self._kept(segment)
+
+    def _is_ready(self, segment: SegmentFile, record: SegmentRecord, verify: str) -> bool:
+        """Return whether an open file is sound, and verified if that is asked for."""
+        if segment.is_damaged:
+            return False
+        if verify != "hash" or segment.is_verified:
+            return True
+        return self._verified.get(segment.path) == (record.hash, segment.identity)
+
+    def _kept(self, segment: SegmentFile) -> SegmentFile:
+        """Return a segment, which is now the last to be closed. For who has the lock."""
+        self._recent[segment.path] = segment
+        self._recent.move_to_end(segment.path)
+        while len(self._recent) > self._capacity:
+            self._recent.popitem(last=False)
+        return segment
 
     def close(self, folder: str) -> None:
         """Release the segments kept open under ``folder``; those in use close when released."""
@@ -92,17 +124,41 @@ class SegmentRegistry:
             for path in [path for path in self._recent if path.startswith(f"{folder}/")]:
                 del self._recent[path]
 
-    def forget(self, environment: Environment, names: Iterable[str]) -> None:
-        """Release segments whose files were removed; those in use close when released."""
+    def release(self, environment: Environment, names: Iterable[str]) -> None:
+        """Release segments that are not needed soon; those in use close when released."""
         with self._lock:
             for name in names:
                 self._recent.pop(environment.local_path(segment_path(name)), None)
 
-    def renew_locks(self) -> None:
-        """Replace the locks, which other threads may have held when this process forked."""
-        self._lock = threading.Lock()
-        for segment in self._open.values():
-            segment.renew_lock()
+    def forget(self, environment: Environment, names: Collection[str]) -> None:
+        """Release segments whose files were removed, and remember nothing of them."""
+        self.release(environment, names)
+        with self._lock:
+            for name in names:
+                self._verified.pop(environment.local_path(segment_path(name)), None)
+
+    def forget_removed(self, environment: Environment, names: Collection[str]) -> None:
+        """Forget those of some segments whose files are not on this machine any more."""
+        self.forget(environment, [name for name in names if not _is_here(environment, name)])
+
+    def kept(self, environment: Environment) -> list[str]:
+        """Return the names of the segments of a store that are kept open, used or not."""
+        with self._lock:
+            return _names_in(environment, self._recent)
+
+    def verified(self, environment: Environment) -> list[str]:
+        """Return the names of the segments of a store that were verified, open or not."""
+        with self._lock:
+            return _names_in(environment, self._verified)
+
+    def _sweep(self, environment: Environment) -> None:
+        """Release segments whose files another process has removed, now and then."""
+        # In an object store, copies are removed by none while they are open.
+        opened = self.opened - self._looked_at
+        least = max(_LEAST_OPENED, len(self._recent) // _KEPT_SHARE)
+        if opened >= least and not environment.is_remote:
+            self._looked_at = self.opened
+            self.forget_removed(environment, self.kept(environment))
 
     def verify(self, environment: Environment, record: SegmentRecord) -> None:
         """Verify the hash of a file, whether or not it was verified before. Errors as of `open`."""
@@ -112,18 +168,17 @@ class SegmentRegistry:
         _check_hash(_sized(environment, record, path), record, path)
         del lease
 
-    def _check_once(self, segment: SegmentFile, record: SegmentRecord) -> None:
-        key = (segment.path, record.hash)
-        if self._verified.get(key) != segment.identity:
-            _check_hash(segment.contents, record, segment.path)
-            self._verified[key] = segment.identity
+    def _note_verified(self, segment: SegmentFile, record: SegmentRecord) -> None:
+        with self._lock:
+            self._verified[segment.path] = record.hash, segment.identity
             if len(self._verified) > _MOST_VERIFIED:
                 del self._verified[next(iter(self._verified))]
 
-    def _forget_hash(self, damaged: SegmentFile | None, record: SegmentRecord) -> None:
+    def _forget_hash(self, damaged: SegmentFile | None) -> None:
         """Verify the hash of a damaged file again when it is opened next."""
         if damaged is not None:
-            self._verified.pop((damaged.path, record.hash), None)
+            with self._lock:
+                self._verified.pop(damaged.path, None)
 
 
 def _open_file(
@@ -163,6 +218,24 @@ class _ArrivingFile:
 
     def abandon(self) -> None:
         self._arriving.abandon()
+
+
+def _names_in(environment: Environment, paths: Iterable[str]) -> list[str]:
+    """Return the names of those segments among some paths that are a store's."""
+    folder = f"{environment.local_path(SEGMENTS)}/"
+    files = (path[len(folder) :] for path in paths if path.startswith(folder))
+    return [name for name in map(parse_segment_file, files) if name is not None]
+
+
+def _is_here(environment: Environment, name: str) -> bool:
+    try:
+        environment.identity(segment_path(name))
+    except FileNotFoundError:
+        return False
+    except RelstateError:
+        # Who commits or reads need not know that this could not be seen.
+        return True
+    return True
 
 
 def _hold(environment: Environment, record: SegmentRecord) -> object:
@@ -205,4 +278,3 @@ def _check_hash(contents: Buffer, record: SegmentRecord, path: str) -> None:
 
 
 registry = SegmentRegistry(min(descriptor_limit() // _SHARE, _MOST_KEPT))
-after_fork(registry.renew_locks)

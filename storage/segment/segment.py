@@ -11,7 +11,6 @@ size and hash before there is a `SegmentFile` of it.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 from ..codec.ragged import Buffer, Bytes, Positions
 from ..environment import Arriving
 from ..errors import CorruptionError, FilesystemError, RelstateError
+from ..forklock import ForkLock
 from .block import Block
 from .cursor import first_pairs, last_pairs
 from .key import successor
@@ -42,6 +42,7 @@ from .search import (
 )
 
 _FEW_LEAVES = 4
+_SAMPLED_LEAVES = 512
 _DAMAGES = (
     # A transaction that has met damage cannot be used afterwards.
     lmdb.BadTxnError,
@@ -119,7 +120,7 @@ class SegmentFile:
         self.is_verified = self._arriving is not None
         self._share = share
         self._took_share = False
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
         self._pages: Pages | None = None
         self._has_known_layout = True
         # By the first key of the span.
@@ -159,10 +160,6 @@ class SegmentFile:
         arriving = self._arriving
         if arriving is not None:
             arriving.announce()
-
-    def renew_lock(self) -> None:
-        """Replace the lock, which another thread may have held when this process forked."""
-        self._lock = threading.Lock()
 
     # Point reads
 
@@ -394,6 +391,24 @@ class SegmentFile:
             return
         with self._reporting_damage():
             yield from pages.blocks(low, high, leaves, descending=descending)
+
+    @property
+    def leaf_count(self) -> int:
+        """How many leaf pages the file has; 0 if they cannot be read in bulk."""
+        pages = self._paged()
+        return 0 if pages is None else pages.leaf_count
+
+    def sampled_blocks(self, low: bytes | None, high: bytes | None, step: int) -> Iterator[Block]:
+        """Yield the entries of every ``step``-th leaf page: see `Pages.sampled_blocks`.
+
+        CorruptionError, naming the file, if a page is damaged.
+        """
+        pages = self._paged()
+        if pages is None:
+            yield from self._cursor_blocks(low, high, False)
+            return
+        with self._reporting_damage():
+            yield from pages.sampled_blocks(low, high, step, _SAMPLED_LEAVES)
 
     def keys_between(
         self, low: bytes, high: bytes | None, leaves: int

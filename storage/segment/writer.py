@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from relstate.vnode import shards_of
 
 from ..codec.ragged import (
+    NO_BYTES,
     Buffer,
     Bytes,
     Positions,
@@ -57,7 +58,6 @@ SEGMENT_BYTES = 60 << 20
 _TAKEN_BYTES = 4 << 20
 # The least of so few keys is found in less time than it takes to begin with arrays of them.
 _FEW_KEYS = 16
-_NO_BYTES: Bytes = pa.array([], pa.large_binary())
 
 
 EntryFold: TypeAlias = Callable[[Bytes, Bytes], tuple[Bytes, Bytes]]
@@ -155,7 +155,7 @@ class SegmentWriter:
         if self._written or self._failure is not None or self._pending_bytes > _TAKEN_BYTES:
             return None
         if not self._pending:
-            return _NO_BYTES, _NO_BYTES
+            return NO_BYTES, NO_BYTES
         with self._record_failure():
             keys, values = self._merged()
             order = pa.array(last_of_equal(keys))

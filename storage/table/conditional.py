@@ -22,27 +22,20 @@ from ..segment.block import Block
 from .encoding import Encoding
 from .pruning import (
     Pruned,
-    enclosing_ranges,
     matching_vnodes,
     prune,
     ranges_in,
-    single_vnodes,
     worthwhile_seeks,
 )
 from .record import Row, row_type
 from .scan import Bounds, Piece, Scan, join_small_batches, matching_rows
 from .secondary import IndexMatches, TableIndexes
+from .vnoderanges import VnodeRanges
 
 # If a larger share of the rows of a piece matches, they are all decoded, and then filtered.
 _MOST_MATCHES = 0.75
 # So many rows are looked up by their keys at once, or as many as have about so many bytes.
 _POINTS_AT_ONCE, _BYTES_AT_ONCE = 4096, 64 << 20
-# The first rows in key order are sought if that reads at most so many bytes, and such a share of
-# the entries: reading all is quicker by row. If too few match, so many times as many are sought,
-# as long as these are few, and not all of so many failed to match.
-_MOST_FIRST_BYTES = 32 << 20
-_FIRST_SHARE = 0.25
-_MORE_FIRST, _MOST_SOUGHT, _MOST_MISSES = 32, 10_000, 100
 
 
 class ReadableTable(Protocol):
@@ -102,6 +95,14 @@ class ReadableTable(Protocol):
         ``within``: of bounds that are within these ranges.
         """
 
+    def sorts_in_memory(self, newest: Block | None) -> bool:
+        """Return whether all rows are few enough to be sorted at once."""
+
+    def key_chunks(
+        self, ranges: Sequence[Bounds], within: Bounds, newest: Block | None
+    ) -> list[Bounds]:
+        """Return ranges of primary keys of which each has so few rows that they can be sorted."""
+
     def portions(self, groups: Sequence[range]) -> Iterator[Sequence[range]]:
         """Yield ranges of vnodes as parts: of each all files are open at once in a scan."""
 
@@ -154,11 +155,11 @@ def index_matches(table: ReadableTable, where: Predicate) -> IndexMatches | None
 
 def examined_bytes(table: ReadableTable, where: Predicate) -> int:
     """Return about how many stored bytes a read of the rows that match a condition examines."""
-    row_bytes = _row_bytes(table)
+    row_bytes = mean_row_bytes(table)
     matches = index_matches(table, where)
     if matches is not None:
         return len(matches.keys) * row_bytes
-    pruned = _pruned(table, where, Reading((), [range(table.encoding.vnode_count)]))
+    pruned = pruned_keys(table, where, Reading((), [range(table.encoding.vnode_count)]))
     if pruned is None:
         return table.stored_bytes
     return len(pruned.points) * row_bytes + table.bytes_in(pruned.ranges)
@@ -170,9 +171,9 @@ def read_matching(
     """Yield the rows that match a condition, in no order."""
     result_columns = reading.columns
     names = [column.name for column in result_columns]
-    reading = replace(reading, columns=_with_columns_of(table.encoding, where, result_columns))
-    matches = _matches(table, where, reading)
-    pruned = None if matches is not None else _pruned(table, where, reading)
+    reading = replace(reading, columns=with_columns_of(table.encoding, where, result_columns))
+    matches = matches_of(table, where, reading)
+    pruned = None if matches is not None else pruned_keys(table, where, reading)
     if matches is not None:
         batches = _read_matches(table, matches.within(reading.groups), reading.columns)
     elif pruned is None and where.columns:
@@ -180,96 +181,26 @@ def read_matching(
     elif pruned is None:
         batches = read_range(table, reading)
     else:
-        batches = _read_pruned(table, pruned, reading.columns, reading.newest)
+        batches = read_pruned(table, pruned, reading.columns, reading.newest)
     return matching_rows(batches, where, names)
-
-
-def read_in_order(
-    table: ReadableTable, where: Predicate | None, reading: Reading, *, descending: bool
-) -> Iterator[pa.RecordBatch]:
-    """Yield rows, those that match a condition if there is one, in the order of the primary key."""
-    names = [column.name for column in reading.columns]
-    encoding = table.encoding
-    columns = reading.columns
-    if where is not None:
-        columns = _with_columns_of(encoding, where, columns)
-    key_columns = encoding.schema.key_columns
-    columns = [*columns, *(column for column in key_columns if column not in columns)]
-    matches = None if where is None else _matches(table, where, reading)
-    if where is not None and matches is not None:
-        matching = list(_read_matches(table, matches.within(reading.groups), columns))
-        scan = table.scan_of(columns, reading.newest, within=())
-        return matching_rows(scan.in_order(matching, descending=descending), where, names)
-    pruned = None if where is None else _pruned(table, where, reading)
-    if pruned is not None:
-        ranges = enclosing_ranges(table.encoding, pruned)
-        scan = table.scan_of(columns, reading.newest, within=ranges)
-    else:
-        ranges = ranges_in(encoding, reading.groups, reading.keys)
-        scan = table.scan_of(columns, reading.newest, within=ranges)
-        if not scan.sorts_in_memory:
-            ranges = ranges_in(encoding, single_vnodes(reading.groups), reading.keys)
-    batches = scan.sorted_batches(ranges, descending=descending)
-    if where is not None:
-        return matching_rows(batches, where, names)
-    return (batch.select(names) for batch in batches)
-
-
-def first_in_order(
-    table: ReadableTable,
-    where: Predicate | None,
-    reading: Reading,
-    count: int,
-    *,
-    descending: bool,
-) -> pa.RecordBatch | None:
-    """Return the first rows of `read_in_order`, in its order; None if that takes much to read.
-
-    Of a condition that few rows match, much has to be read to find them.
-    """
-    names = [column.name for column in reading.columns]
-    if where is not None:
-        columns = _with_columns_of(table.encoding, where, reading.columns)
-        reading = replace(reading, columns=columns)
-    ranges = _ranges_to_seek(table, where, reading)
-    most = min(_MOST_FIRST_BYTES // (_row_bytes(table) + 1), int(table.stored_rows * _FIRST_SHARE))
-    row_limit = count
-    while ranges is not None:
-        rows = table.first_rows(reading.columns, ranges, row_limit, most, descending=descending)
-        if rows is None:
-            return None
-        matches = rows if where is None else rows.filter(where.mask(rows))
-        if matches.num_rows >= count or rows.num_rows < row_limit:
-            return matches.slice(0, count).select(names)
-        is_hopeless = not matches.num_rows and row_limit > _MOST_MISSES
-        row_limit *= _MORE_FIRST
-        if is_hopeless or row_limit > _MOST_SOUGHT:
-            return None
-    return None
-
-
-def _ranges_to_seek(
-    table: ReadableTable, where: Predicate | None, reading: Reading
-) -> Sequence[Bounds] | None:
-    """Return the ranges, few of each vnode, that hold the rows of a read; None if keys are known.
-
-    None also if all rows are hardly more.
-    """
-    if where is None:
-        return ranges_in(table.encoding, single_vnodes(reading.groups), reading.keys)
-    if _matches(table, where, reading) is not None:
-        return None
-    pruned = _pruned(table, where, reading)
-    if pruned is None:
-        return ranges_in(table.encoding, single_vnodes(reading.groups), reading.keys)
-    return None if len(pruned.points) else pruned.ranges
 
 
 def read_range(table: ReadableTable, reading: Reading) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a range of keys, one range of vnodes after another."""
     for groups in table.portions(reading.groups):
-        ranges = ranges_in(table.encoding, groups, reading.keys)
-        yield from table.scan_of(reading.columns, reading.newest, within=ranges).batches(ranges)
+        scan, ranges = _scan_in(table, groups, reading)
+        yield from scan.batches(ranges)
+
+
+def _scan_in(
+    table: ReadableTable, groups: Sequence[range], reading: Reading
+) -> tuple[Scan, Sequence[Bounds]]:
+    """Return (scan, ranges): what reads the rows of some ranges of vnodes, and its ranges."""
+    ranges = ranges_in(table.encoding, groups, reading.keys)
+    if not isinstance(ranges, VnodeRanges):
+        return table.scan_of(reading.columns, reading.newest, within=ranges), ranges
+    around = [(ranges[0][0], ranges[-1][1])] if ranges else []
+    return table.scan_of(reading.columns, reading.newest, ranges), around
 
 
 def _read_range_matching(
@@ -284,8 +215,7 @@ def _read_range_matching(
     tested_columns = list(map(table.encoding.schema.column, where.columns))
     other_columns = [column for column in result_columns if column not in tested_columns]
     for groups in table.portions(reading.groups):
-        ranges = ranges_in(table.encoding, groups, reading.keys)
-        scan = table.scan_of(reading.columns, reading.newest, within=ranges)
+        scan, ranges = _scan_in(table, groups, reading)
         for piece in scan.pieces(ranges):
             tested = table.decode(piece, tested_columns)
             mask = where.mask(tested)
@@ -314,10 +244,10 @@ def read_ranges(
     """Yield the rows of some ranges of keys, and perhaps others, in no order; each row once."""
     seeks = worthwhile_seeks(table.stored_rows, table.file_count)
     every_vnode = [range(table.encoding.vnode_count)]
-    return _read_pruned(table, prune(table.encoding, ranges, every_vnode, seeks), columns, None)
+    return read_pruned(table, prune(table.encoding, ranges, every_vnode, seeks), columns, None)
 
 
-def _row_bytes(table: ReadableTable) -> int:
+def mean_row_bytes(table: ReadableTable) -> int:
     """Return how many bytes a stored entry of a table has on average."""
     return table.stored_bytes // max(table.stored_rows, 1)
 
@@ -328,7 +258,7 @@ def _is_bound_by_key(encoding: Encoding, where: Predicate) -> bool:
     return ranges is not None and matching_vnodes(encoding, ranges) is not None
 
 
-def _with_columns_of(
+def with_columns_of(
     encoding: Encoding, where: Predicate, columns: Sequence[Column]
 ) -> Sequence[Column]:
     """Return some columns, followed by the others that a predicate uses."""
@@ -340,13 +270,13 @@ def _with_columns_of(
     return [*columns, *(column for column in used if column not in columns)]
 
 
-def _matches(table: ReadableTable, where: Predicate, reading: Reading) -> IndexMatches | None:
+def matches_of(table: ReadableTable, where: Predicate, reading: Reading) -> IndexMatches | None:
     """Return what indexes leave to read, where they know all rows that are read."""
     knows_all = reading.newest is None and reading.keys == EVERY_KEY
     return index_matches(table, where) if knows_all else None
 
 
-def _pruned(table: ReadableTable, where: Predicate, reading: Reading) -> Pruned | None:
+def pruned_keys(table: ReadableTable, where: Predicate, reading: Reading) -> Pruned | None:
     """Return what a predicate leaves to read; None to read all keys."""
     ranges = where.ranges() if reading.keys == EVERY_KEY else None
     if ranges is None:
@@ -362,15 +292,18 @@ def _read_matches(
     names = [column.name for column in columns]
     if matches.rows is not None and set(names) <= set(matches.rows.schema.names):
         return iter([matches.rows.select(names)])
-    return _read_pruned(table, Pruned(matches.keys, []), columns, None)
+    return read_pruned(table, Pruned(matches.keys, []), columns, None)
 
 
-def _read_pruned(
+def read_pruned(
     table: ReadableTable, pruned: Pruned, columns: Sequence[Column], newest: Block | None
 ) -> Iterator[pa.RecordBatch]:
+    """Yield the rows with some keys, and of some ranges and perhaps others, in no order."""
     names = [column.name for column in columns]
     count = len(pruned.points)
-    step = min(_POINTS_AT_ONCE, max(_BYTES_AT_ONCE // (_row_bytes(table) + 1), 1)) if count else 1
+    step = (
+        min(_POINTS_AT_ONCE, max(_BYTES_AT_ONCE // (mean_row_bytes(table) + 1), 1)) if count else 1
+    )
     for start in range(0, count, step):
         yield table.find(pruned.points.slice(start, step), names, newest)[1]
     if pruned.ranges:

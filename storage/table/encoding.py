@@ -127,6 +127,13 @@ class Encoding(Protocol):
     def reencode_values(self, block: Block) -> Bytes:
         """Return the values of the rows of a block, encoded under the present schema."""
 
+    def canonical_values(self, block: Block) -> Bytes:
+        """Return the values of entries, read and encoded again under their schemas.
+
+        One that differs from the block's is damaged. ValueError, IndexError or a RelstateError if
+        the bytes are not such entries.
+        """
+
     def decode(self, block: Block, columns: Sequence[Column]) -> pa.RecordBatch:
         """Return some columns of the rows of a block as a batch, in its order."""
 

@@ -8,7 +8,7 @@ Does not know: how rows are encoded, or where a row comes from.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,7 +22,7 @@ from ..expression.value import DESCRIPTIONS, Failure, Failures, Value
 from ..log.table_definition import TableDefinition
 from ..predicate.condition import Flags, valid_rows
 from ..schema.arrow import arrow_schema
-from ..schema.batch import BatchShape, describe_row
+from ..schema.batch import BatchShape, Misfit, describe_row
 from ..schema.schema import Column, default_values
 from ..segment.key import Kind
 
@@ -91,6 +91,26 @@ class Generation:
                 values = _scattered(values, is_written)
                 batch = batch.append_column(item.column.name, values)
         return batch
+
+    def misfits(self, batch: pa.RecordBatch) -> Iterator[Misfit]:
+        """Yield why rows cannot have their generated columns, if there are any.
+
+        The rows fit the table's columns, and none is deleted.
+        """
+        sources = self._shape.conform(_selected(batch, self._sources))
+        for item in self._generated:
+            name = item.column.name
+            described = f"the column {name!r}, GENERATED ALWAYS AS ({item.text}),"
+            values, failure_codes = item.value.computed(sources)
+            for code in np.unique(failure_codes[failure_codes != 0]).tolist():
+                reason = f"{described} cannot be computed: it {DESCRIPTIONS[Failure(code)]}"
+                yield Misfit(name, reason, failure_codes == code)
+            own_column = _selected(batch, [name])
+            if own_column.num_columns:
+                (column,) = item.shape.conform(own_column).columns
+                is_other = ~_same(column, values) & (failure_codes == 0)
+                if is_other.any():
+                    yield Misfit(name, f"{described} has another value", is_other)
 
     def with_computed(self, batch: pa.RecordBatch, name: str, flags: Flags) -> pa.RecordBatch:
         """Return rows of which those with a flag have the value of a generated column.

@@ -20,12 +20,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+
+from relstate.vnode import cached_property
 
 from ..codec.ragged import (
     Bytes,
@@ -61,6 +62,7 @@ _FIRST_SCHEMA = 1
 _EXPIRY, _LENGTH, _PATH = struct.Struct("<q"), struct.Struct("<H"), struct.Struct("<HB")
 
 MAX_PATH_BYTES = 0xFFFF
+MAX_VERSION_BYTES = 0xFFFF
 
 NEVER = np.iinfo(np.int64).max
 """The expiry of a row that does not expire."""
@@ -365,13 +367,15 @@ def encode_part_headers(
     path_lengths: Positions,
     depths: NDArray[np.uint8],
     expiries: Positions | None = None,
+    other_flags: NDArray[np.uint8] | int = 0,
 ) -> Bytes:
     """Return the headers of parts, or, of depth 0, of rows.
 
-    ``expiries``: as `encode_headers` takes them. ValueRangeError for a path that is too long.
+    ``expiries``: as `encode_headers` takes them; ``other_flags``: besides those of parts.
+    ValueRangeError for a path that is too long.
     """
     check_path_length(int(path_lengths.max(initial=0)))
-    flags = np.where(depths > 0, np.uint8(PART), np.uint8(0))
+    flags = np.where(depths > 0, np.uint8(PART), np.uint8(0)) | np.uint8(other_flags)
     headers = encode_headers(kinds, schema_version, len(kinds), expiries, flags=flags)
     parts = np.flatnonzero(depths)
     paths = np.zeros(len(parts), np.dtype([("length", "<u2"), ("depth", "u1")]))

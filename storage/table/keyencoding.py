@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
 from operator import is_
 from typing import Any
 
@@ -19,7 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from relstate.vnode import canonical_hasher, scalar_hasher, vnodes_of, xxhash64
+from relstate.vnode import (
+    cached_property,
+    canonical_hasher,
+    scalar_hasher,
+    vnodes_of,
+    xxhash64,
+)
 
 from ..codec.key_field import Part
 from ..codec.memcomparable import KeyCodec

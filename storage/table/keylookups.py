@@ -14,6 +14,7 @@ Does not know: what a value means.
 from __future__ import annotations
 
 import weakref
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -94,35 +95,56 @@ class VnodeFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyFiles:
-    """The files of a table, the newest first, and which of them may have the keys of each vnode.
+class FilesOfVnodes:
+    """Which files of a table may have the keys of each vnode, as the log says.
 
     ``groups``: the files of vnodes that have the same; ``group_of``: the index of each vnode's.
     """
 
-    files: Sequence[KeyFile]
     groups: Sequence[VnodeFiles]
     group_of: Sequence[int]
 
     @classmethod
     def of(
         cls,
-        files: Sequence[KeyFile],
         by_shard: Sequence[tuple[int, ...]],
         shard_of: Sequence[int],
         spans: Sequence[KeySpan],
-    ) -> KeyFiles:
-        """Return some files. ``by_shard``: the numbers of those that have keys of each shard.
+    ) -> FilesOfVnodes:
+        """Return those of some files, which are known by their numbers, the newest first.
 
-        ``shard_of``: the shard of each vnode; ``spans``: of the primary keys of each file.
+        ``by_shard``: the numbers of those that have keys of each shard; ``shard_of``: the shard of
+        each vnode; ``spans``: of the primary keys of each file.
         """
         groups = {numbers: group for group, numbers in enumerate(dict.fromkeys(by_shard))}
         group_of_shard = [groups[numbers] for numbers in by_shard]
         return cls(
-            files,
             [VnodeFiles.of(numbers, spans) for numbers in groups],
             [group_of_shard[shard] for shard in shard_of],
         )
+
+    def holding(self, vnode: int, primary_key: bytes) -> tuple[int, ...]:
+        """Return the numbers of the files that may have a key, the newest first."""
+        files = self.groups[self.group_of[vnode]]
+        return files.by_span[bisect_right(files.bounds, primary_key)]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFiles:
+    """The open files of a table, the newest first, and which may have the keys of each vnode."""
+
+    files: Sequence[KeyFile]
+    of_vnodes: FilesOfVnodes
+
+    @property
+    def groups(self) -> Sequence[VnodeFiles]:
+        """The files of vnodes that have the same."""
+        return self.of_vnodes.groups
+
+    @property
+    def group_of(self) -> Sequence[int]:
+        """The index in `groups` of the files of each vnode."""
+        return self.of_vnodes.group_of
 
     @property
     def small(self) -> list[tuple[int, KeyFile]]:

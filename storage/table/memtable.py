@@ -27,12 +27,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..codec.ragged import Bytes, Positions, equal_neighbours, lengths_of, parts_of, sort_order
+from ..codec.ragged import (
+    NO_BYTES,
+    Bytes,
+    Positions,
+    equal_neighbours,
+    lengths_of,
+    parts_of,
+    sort_order,
+)
 from ..errors import ConsistencyError
 from ..segment.block import Block
 
 Flags = NDArray[np.bool_]
-_NO_BYTES = pa.array([], pa.large_binary())
 _NO_POSITIONS = np.empty(0, np.int64)
 # Keys of changes, and the positions of their values before and after.
 _Changes = tuple[Bytes, Positions, Positions]
@@ -110,7 +117,7 @@ class Values:
         ]
         ranks = np.empty(len(order), np.int64)
         ranks[order] = np.arange(len(order))
-        return pa.concat_arrays(parts).take(pa.array(ranks)) if parts else _NO_BYTES
+        return pa.concat_arrays(parts).take(pa.array(ranks)) if parts else NO_BYTES
 
     def joined(self) -> Bytes:
         """Return all values as one array."""
@@ -192,7 +199,7 @@ class MemTable:
         """Forget all changes."""
         self._values = Values(self._delete)
         self._compact_above = _COMPACT_BYTES
-        self._keys: Bytes = _NO_BYTES
+        self._keys: Bytes = NO_BYTES
         self._before = self._after = _NO_POSITIONS
         self._pending: list[_Changes] = []
         self._pending_rows = 0

@@ -13,7 +13,6 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 
 import pyarrow as pa
 
@@ -21,8 +20,9 @@ from ..codec.ragged import Bytes
 from ..errors import OptionError
 from ..schema.schema import EVERY_KEY, KeyRange
 from .encoding import Encoding
-from .keyspan import merged
+from .keyspan import PrimaryKeyRanges, merged
 from .scan import Bounds
+from .vnoderanges import VnodeRanges
 
 # Finding a range in one file costs about as much as reading this many rows (measured: 80 us).
 _ROWS_A_SEEK = 512
@@ -55,7 +55,7 @@ class Pruned:
     """
 
     points: Bytes
-    ranges: list[Bounds]
+    ranges: Sequence[Bounds]
 
     @property
     def around(self) -> Bounds:
@@ -72,36 +72,48 @@ def prune(
     """Return what to read for some ranges of keys, which may overlap, in some vnodes.
 
     If there are more than ``most_seeks`` of them in all vnodes, those that are in every vnode are
-    replaced by the one range around them.
+    replaced by the one range around them. What is read in one vnode is read in all, if others are.
     """
     vnodes = {vnode for group in groups for vnode in group}
     points, everywhere, by_vnode = _sorted_out(encoding, keys, vnodes)
+    if not everywhere:
+        few = [_in_vnode(encoding, vnode, by_vnode[vnode]) for vnode in sorted(by_vnode)]
+        ranges: list[Bounds] = [bounds for part in few for bounds in part]
+        outside = _outside(points, ranges)
+        return Pruned(pa.array(outside, pa.large_binary()), ranges)
+    everywhere = merged([*everywhere, *(bounds for part in by_vnode.values() for bounds in part)])
     if len(everywhere) > 1 and len(everywhere) * len(vnodes) > most_seeks:
         everywhere = [_hull(everywhere)]
-    ranges: list[Bounds] = []
-    for vnode in sorted(vnodes if everywhere else by_vnode):
-        first, end = encoding.vnode_bounds(range(vnode, vnode + 1))
-        for low, high in merged([*everywhere, *by_vnode.get(vnode, ())]):
-            bounds = first + low, end if high is None else first + high
-            ranges.append(bounds)
-    outside = _outside(points, ranges)
-    return Pruned(pa.array(outside, pa.large_binary()), ranges)
+    in_all = VnodeRanges.of(encoding.prefix, groups, everywhere)
+    left = sorted(point for point in points if not in_all.holds(point))
+    return Pruned(pa.array(left, pa.large_binary()), in_all)
 
 
-def ranges_in(encoding: Encoding, groups: Sequence[range], keys: KeyRange) -> list[Bounds]:
+def _in_vnode(encoding: Encoding, vnode: int, keys: Sequence[Bounds]) -> list[Bounds]:
+    """Return some ranges of primary keys as ranges of full keys in one vnode."""
+    first, end = encoding.vnode_bounds(range(vnode, vnode + 1))
+    return [(first + low, end if high is None else first + high) for low, high in merged(keys)]
+
+
+def ranges_in(encoding: Encoding, groups: Sequence[range], keys: KeyRange) -> Sequence[Bounds]:
     """Return the ascending ranges of full keys that hold the rows of a range in some vnodes."""
     if keys == EVERY_KEY:
         return [encoding.vnode_bounds(group) for group in groups]
+    return ranges_by_vnode(encoding, groups, keys)
+
+
+def ranges_by_vnode(
+    encoding: Encoding, groups: Sequence[range], keys: KeyRange
+) -> Sequence[Bounds]:
+    """Return what `ranges_in` does, each range within one vnode."""
     low, high = encoding.key_bounds(keys)
     vnode = encoding.vnode_of_range(keys)
-    if vnode is not None:
-        is_asked = any(vnode in group for group in groups)
-        groups = [range(vnode, vnode + 1)] if is_asked else []
-    ranges = []
-    for vnode in (vnode for group in groups for vnode in group):
-        first, end = encoding.vnode_bounds(range(vnode, vnode + 1))
-        ranges.append((first + low, first + high if high is not None else end))
-    return ranges
+    if high is not None and high <= low:
+        return []
+    if vnode is None:
+        return VnodeRanges.of(encoding.prefix, groups, [(low, high)])
+    is_asked = any(vnode in group for group in groups)
+    return _in_vnode(encoding, vnode, [(low, high)]) if is_asked else []
 
 
 def check_vnodes(groups: Sequence[range], vnode_count: int) -> None:
@@ -116,26 +128,21 @@ def check_vnodes(groups: Sequence[range], vnode_count: int) -> None:
         last = group.stop
 
 
-def single_vnodes(groups: Sequence[range]) -> list[range]:
-    """Return the vnodes of some ranges as ranges of one vnode each."""
-    return [range(vnode, vnode + 1) for group in groups for vnode in group]
-
-
 def worthwhile_seeks(rows: int, files: int) -> int:
     """Return how many ranges a read may seek in each file; ``rows``: those of all files."""
     return max(_FEW_SEEKS, rows // _ROWS_A_SEEK) // max(files, 1)
 
 
-def enclosing_ranges(encoding: Encoding, pruned: Pruned) -> list[Bounds]:
-    """Return for each vnode, ascending, the range that encloses all that is read of it."""
-    ranges = [(low, high) for low, high in pruned.ranges]
-    ranges += [(key, key + b"\0") for key in pruned.points.to_pylist()]
-    by_vnode: dict[bytes, Bounds] = {}
-    for low, high in sorted(ranges, key=itemgetter(0)):
-        first, last = by_vnode.get(low[: encoding.prefix.size], (low, high))
-        end = None if last is None or high is None else max(last, high)
-        by_vnode[low[: encoding.prefix.size]] = first, end
-    return list(by_vnode.values())
+def primary_span(encoding: Encoding, pruned: Pruned) -> Bounds:
+    """Return the range of primary keys that encloses all that is read; that is not nothing."""
+    start = encoding.prefix.size
+    if isinstance(pruned.ranges, VnodeRanges):
+        spans = [*pruned.ranges.primary]
+    else:
+        spans = [*PrimaryKeyRanges.of(pruned.ranges, start).ranges]
+    spans += [(key[start:], key[start:] + b"\0") for key in pruned.points.to_pylist()]
+    ends = [high for _, high in spans]
+    return min(low for low, _ in spans), None if None in ends else max(filter(None, ends))
 
 
 def matching_vnodes(encoding: Encoding, keys: Iterable[KeyRange]) -> set[int] | None:

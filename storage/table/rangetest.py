@@ -20,6 +20,7 @@ from ..segment.key import KeyPrefix, successor
 from ..segment.search import KeyRanges
 from .keyspan import KeySpan, PrimaryKeyRanges, merged
 from .scan import Bounds
+from .vnoderanges import VnodeRanges
 
 # Of more ranges only the shards are looked at, and the primary keys from the first to the last.
 _MOST_RANGES = 4096
@@ -54,6 +55,9 @@ class RangeTest:
 
         ``shards``: how many the store has.
         """
+        if isinstance(ranges, VnodeRanges):
+            numbers = _shards_of(ranges.vnodes, prefix, shards)
+            return cls(numbers, tuple(ranges.spans), PrimaryKeyRanges(ranges.primary))
         if len(ranges) > _MOST_RANGES:
             return cls._around(ranges, prefix, shards)
         end = prefix.of(prefix.vnode_count)

@@ -2,9 +2,9 @@
 
 Where the newest version is not the row, the versions are *folded*: applied in the order of the
 commits. One whose version column is lower than that of an earlier one is not applied (NULL is
-lowest, equal ones are); a put replaces the row, a delete removes it but keeps its version in force,
-a partial row gives it the columns that are not NULL, and a row of kind ignore becomes the row only
-if there is none.
+lowest), nor is a row of the same version as an earlier delete; a put replaces the row, a delete
+removes it but keeps its version in force, a partial row gives it the columns that are not NULL, and
+a row of kind ignore becomes the row only if there is none.
 
 Promises: of several sources, given the newest first, each key comes out at most once, in key order;
 the caller chooses which entries are kept. Folding some neighbouring versions first, and the result
@@ -218,7 +218,8 @@ class Fold:
         groups = np.cumsum(groups)
         rows = np.arange(len(entries))
         if self._is_versioned:
-            rows = np.flatnonzero(_applied(headers.versions, groups))
+            ranks = 2 * _ranks(headers.versions) + (headers.kinds == Kind.DELETE)
+            rows = np.flatnonzero(_applied(ranks, groups))
         return self._folded(entries, rows, groups[rows], headers.kinds[rows])
 
     def _folded(
@@ -271,12 +272,13 @@ def _first_where(flags: Flags, firsts: Positions) -> Positions:
     return np.minimum.reduceat(indices, firsts)
 
 
-def _applied(versions: Bytes, groups: Positions) -> Flags:
-    """Return which entries apply: none that came earlier has a greater version.
+def _applied(ranks: Positions, groups: Positions) -> Flags:
+    """Return which entries apply: none that came earlier has a greater rank.
 
-    Entries are grouped by key, the newest of a group first.
+    Entries are grouped by key, the newest of a group first. The rank of a delete is above that of
+    a row of its version: so neither the order of the writes nor their division into commits
+    decides between them.
     """
-    ranks = _ranks(versions)
     # Reversed, the earliest come first. Ranks of a later group are higher than all of the groups
     # before it, so that the running maximum starts again with each group.
     reach = int(ranks.max()) + 1

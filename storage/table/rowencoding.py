@@ -1,20 +1,22 @@
 """The row encoding: one entry per row, with all columns that are not in its key in the value.
 
 Promises: whole batches are encoded and decoded column by column, and what the key holds is not in
-the value again. Only the columns that are read are decoded.
+the value again, except for the columns of `TableSchema.stored_keys`. Only the columns that are read
+are decoded.
 Does not know: files, epochs, or which of several versions is seen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from functools import cached_property
 from operator import itemgetter
 from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+
+from relstate.vnode import cached_property
 
 from ..codec.ragged import Bytes, Positions, first_of_equal
 from ..codec.row_function import RowFunction
@@ -67,6 +69,8 @@ class RowEncoding(KeyEncoding):
             expiry.column.name: self._whole_column(expiry.path) for expiry in expiry_columns
         }
         self._row_type = row_type([column.name for column in schema.visible_columns])
+        self._value_names = frozenset(self._values.names)
+        self._has_stored_keys = not self._value_names.isdisjoint(self.key_names)
         self._order = _row_order(schema)
         self._arranged = _arrangement(
             [
@@ -146,18 +150,36 @@ class RowEncoding(KeyEncoding):
         if not self._expiry_sources.keys().isdisjoint(column.name for column in columns):
             return self._decode_with_expiries(block, columns)
         by_name: dict[str, pa.Array] = {}
-        names = {column.name for column in columns}
-        if not names.isdisjoint(self.key_names):
+        value_columns = [column for column in columns if column.name in self._value_names]
+        if len(value_columns) < len(columns):
             by_name |= zip(self.key_names, self._decode_keys(block), strict=True)
-        value_columns = [column for column in columns if column.name not in self.key_names]
         if value_columns:
-            by_name |= self._values.decode(block, value_columns)
+            by_name |= self._decode_values(block, value_columns)
         # The fields of the whole schema are made once.
         whole = self.schema.arrow_schema
         schema = pa.schema([whole.field(column.name) for column in columns])
         return pa.RecordBatch.from_arrays(
             [by_name[column.name] for column in columns], schema=schema
         )
+
+    def _decode_values(self, block: Block, columns: Sequence[Column]) -> dict[str, pa.Array]:
+        """Return columns that are in the value; of a delete those that its key holds, too."""
+        if not self._has_stored_keys or {column.name for column in columns} - set(self.key_names):
+            return self._values.decode(block, columns)
+        kinds = Headers(block).kinds
+        if not (kinds == Kind.DELETE).any():
+            return self._values.decode(block, columns)
+        by_key = dict(zip(self.key_names, self._decode_keys(block), strict=True))
+        rows = np.flatnonzero(kinds != Kind.DELETE)
+        values = self._values.decode(block.take(rows), columns) if len(rows) else {}
+        indices = np.arange(len(block))
+        indices[rows] = len(block) + np.arange(len(rows))
+        return {
+            column.name: pa.concat_arrays(
+                [by_key[column.name], *([values[column.name]] if values else [])]
+            ).take(pa.array(indices))
+            for column in columns
+        }
 
     def _decode_with_expiries(self, block: Block, columns: Sequence[Column]) -> pa.RecordBatch:
         """Return columns of rows, some of which say when the row expires, if a column is there."""
@@ -214,6 +236,10 @@ class RowEncoding(KeyEncoding):
         None of the rows is a delete. ValueError or IndexError if the bytes are not such rows.
         """
         return self._values.encode(self.decode(block, self.schema.columns))
+
+    def canonical_values(self, block: Block) -> Bytes:
+        """Return the values of whole rows and deletes as they are written: see `Encoding`."""
+        return self._values.canonical(block)
 
     # Several entries of one row
 
@@ -276,8 +302,8 @@ class RowEncoding(KeyEncoding):
         return self._values.encode_row(body)
 
     def _fail_null(self, index: int) -> NoReturn:
-        kind = NullKeyError if self._order[index][0] else NullValueError
         name = self.schema.columns[index].name
+        kind = NullKeyError if name in self.key_names else NullValueError
         raise kind(f"table {self.name}: the column {name!r} is NOT NULL, but its value is None")
 
     def encode_delete(self) -> bytes:
@@ -349,13 +375,13 @@ def _row_decoder(
 
 
 def _row_order(schema: TableSchema) -> list[tuple[bool, int]]:
-    """Return for every column whether it is in the key, and its index in the key or the value."""
+    """Return for every column whether the key has it, and its index there or in the value."""
     key_names = [column.name for column in schema.key_columns]
     value_names = [column.name for column in schema.value_columns]
     return [
-        (True, key_names.index(column.name))
-        if column.name in key_names
-        else (False, value_names.index(column.name))
+        (False, value_names.index(column.name))
+        if column.name in value_names
+        else (True, key_names.index(column.name))
         for column in schema.columns
     ]
 

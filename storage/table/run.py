@@ -19,7 +19,6 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from ..codec.ragged import Bytes
 from ..errors import CorruptionError, SegmentMissingError
 from ..log.segment_record import TableStatistics
 from ..log.sequenced_segment import SequencedSegment
@@ -30,6 +29,7 @@ from ..segment.search import KeyRanges
 from ..segment.segment import SegmentFile
 from .keyspan import KeySpan, disjoint_groups
 from .scan import Bounds, Source, joined_ranges
+from .vnoderanges import VnodeRanges
 
 Span: TypeAlias = tuple[bytes, bytes]
 """The first and the last full key of a table in a file."""
@@ -84,8 +84,8 @@ class Run:
 
         All ranges of a file are searched at once.
         """
-        lows, highs = _ends_of(ranges)
-        if longkey.has_long(lows) or longkey.has_long(highs):
+        key_ranges = key_ranges_of(ranges)
+        if longkey.has_long(key_ranges.lows) or longkey.has_long(key_ranges.highs):
             return joined_ranges(self.source, ranges)
 
         def read(_bounds: Bounds, leaves: int, descending: bool) -> Iterator[Block]:
@@ -94,7 +94,7 @@ class Run:
                 block
                 for file, span in self.files
                 for block in _rows_of(
-                    file, file.blocks_in_ranges(_within(ranges, lows, highs, span), leaves)
+                    file, file.blocks_in_ranges(_within(ranges, key_ranges, span), leaves)
                 )
             )
             return blocks if self.explain is None else _explained(blocks, self.explain)
@@ -103,9 +103,9 @@ class Run:
 
     def bytes_in(self, ranges: Sequence[Bounds]) -> int:
         """Return about how many bytes of the files hold entries in some ascending ranges."""
-        lows, highs = _ends_of(ranges)
+        key_ranges = key_ranges_of(ranges)
         return sum(
-            file.bytes_in_ranges(_within(ranges, lows, highs, span)) for file, span in self.files
+            file.bytes_in_ranges(_within(ranges, key_ranges, span)) for file, span in self.files
         )
 
 
@@ -118,19 +118,24 @@ def _explained(
         raise explain(error) from None
 
 
-def _ends_of(ranges: Sequence[Bounds]) -> tuple[Bytes, Bytes]:
-    """Return the first keys of some ranges, and the first keys after them."""
-    lows, highs = zip(*ranges, strict=True)
-    return pa.array(lows, pa.large_binary()), pa.array(highs, pa.large_binary())
+def key_ranges_of(ranges: Sequence[Bounds]) -> KeyRanges:
+    """Return ascending ranges of full keys, each of which has an end, as a search takes them."""
+    if isinstance(ranges, VnodeRanges):
+        return ranges.key_ranges
+    lows, highs = zip(*ranges, strict=True) if ranges else ((), ())
+    is_open = np.ones(len(ranges), np.bool_)
+    return KeyRanges(pa.array(lows, pa.large_binary()), pa.array(highs, pa.large_binary()), is_open)
 
 
-def _within(ranges: Sequence[Bounds], lows: Bytes, highs: Bytes, span: Span) -> KeyRanges:
-    """Return those of some ascending ranges in which keys of a span can be."""
+def _within(ranges: Sequence[Bounds], key_ranges: KeyRanges, span: Span) -> KeyRanges:
+    """Return those of some ascending ranges in which keys of a span can be.
+
+    ``key_ranges``: all of them.
+    """
     first, last = span
     start = bisect_right(ranges, first, key=_high)
     stop = bisect_right(ranges, last, start, key=itemgetter(0))
-    cut = start, stop - start
-    return KeyRanges(lows.slice(*cut), highs.slice(*cut), np.ones(stop - start, np.bool_))
+    return key_ranges.slice(start, stop)
 
 
 def _high(bounds: Bounds) -> bytes:
@@ -192,6 +197,15 @@ def file_source(
     around = longkey.entry_bounds(*bounds)
     for rows in _rows_of(file, file.blocks(*around, leaves, descending=descending)):
         inside = rows if around == bounds else rows.between(*bounds)
+        if len(inside):
+            yield inside
+
+
+def sampled_rows(file: SegmentFile, bounds: Bounds, step: int) -> Iterator[Block]:
+    """Yield the rows of every ``step``-th leaf page of a segment within bounds."""
+    low, high = longkey.entry_bounds(*bounds)
+    for rows in _rows_of(file, file.sampled_blocks(low, high, step)):
+        inside = rows.between(*bounds)
         if len(inside):
             yield inside
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 from ..codec.ragged import Bytes, Positions, sort_order
 from ..predicate.predicate import Predicate
 from ..segment.block import Block, join_small_ones
-from .merge import merge, merge_in_key_order
+from .merge import merge
 from .resolve import Resolver, Window
 
 # Pieces
@@ -52,8 +52,14 @@ class Piece:
 def pieces(window: Window, limits: Limits) -> Iterator[Piece]:
     """Yield a window's rows block by block."""
     for block in window.blocks:
-        for part in _cuts(_sizes(block), limits):
-            yield Piece((block.slice(part.start, part.stop),), None)
+        for part in cut(block, limits):
+            yield Piece((part,), None)
+
+
+def cut(block: Block, limits: Limits) -> Iterator[Block]:
+    """Yield the entries of a block in parts within the limits, or of one entry."""
+    for part in _cuts(_sizes(block), limits):
+        yield block.slice(part.start, part.stop)
 
 
 def pieces_in_order(window: Window, limits: Limits, *, descending: bool) -> Iterator[Piece]:
@@ -102,16 +108,14 @@ Bounds = tuple[bytes, bytes | None]
 """A range of full keys: from the first, included, to the second, excluded (None: no end)."""
 
 _BATCH = Limits(rows=65_536, size=8 << 20)
-# A scan of many vnodes at once holds a piece of each: this bounds all of them together.
-_ALL_VNODES = Limits(rows=524_288, size=32 << 20)
 # Leaf pages that all sources of a merge may hold at once: a window has costs of its own.
 _LEAVES = 8192
 # The bounds of the part of a source; one alone needs no merge, and smaller blocks stay in caches.
 _LEAST_LEAVES, _MOST_LEAVES, _LONE_LEAVES = 4, 2048, 512
-# Leaf pages for all sources of all vnodes that are scanned at once.
-_LEAVES_ALL_VNODES = 8192
-# Up to this size a scan in key order sorts in memory; above it, it merges the vnodes.
-_SORTED = Limits(rows=262_144, size=64 << 20)
+SORTED = Limits(rows=262_144, size=64 << 20)
+"""How much a read in key order sorts in memory at once."""
+# Above so many bytes batches are not made one: an array of text holds 2 GiB.
+_MOST_JOINED = 1 << 30
 # Blocks of small ranges are joined to about this many rows.
 _JOINED_ROWS = 16_384
 # Batches of matching rows are joined until they have this many, or the bytes of a full batch.
@@ -126,15 +130,14 @@ class Scan:
     """What a scan reads and how it returns it.
 
     ``sources``: sorted runs, the newest first. ``decode`` makes a batch of a piece, ``keys_of``
-    gives the primary keys of a batch as bytes; ``most`` bounds all rows, and their stored bytes,
-    from above; ``resolver`` chooses the visible version of a key. ``groups``: numbers of sources;
-    those of different groups have no row in common; None if any two may have.
+    gives the primary keys of a batch as bytes; ``resolver`` chooses the visible version of a key.
+    ``groups``: numbers of sources; those of different groups have no row in common; None if any two
+    may have.
     """
 
     sources: Sequence[Source]
     decode: Callable[[Piece], pa.RecordBatch]
     keys_of: Callable[[pa.RecordBatch], Bytes]
-    most: Limits
     resolver: Resolver
     groups: Sequence[Sequence[int]] | None = None
 
@@ -192,52 +195,42 @@ class Scan:
             for block in join_small_ones(block for window in windows for block in window.blocks):
                 yield from pieces(Window((block,), None), _BATCH)
 
-    @property
-    def sorts_in_memory(self) -> bool:
-        """Whether a scan in key order sorts everything at once, because there is little."""
-        return self.most.rows <= _SORTED.rows and self.most.size <= _SORTED.size
-
-    def sorted_batches(
-        self, ranges: Sequence[Bounds], *, descending: bool
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of some ranges in the order of the primary key.
-
-        A range must be within one vnode unless the scan `sorts_in_memory`.
-        """
-        if self.sorts_in_memory:
-            yield from self._sorted_in_memory(ranges, descending)
-        elif len(ranges) == 1:
-            yield from self._sorted_range(ranges[0], descending, _BATCH, None)
-        elif ranges:
-            count = len(ranges)
-            leaves = _LEAVES_ALL_VNODES // count
-            piece = Limits(_ALL_VNODES.rows // count, _ALL_VNODES.size // count)
-            streams = [self._sorted_range(bounds, descending, piece, leaves) for bounds in ranges]
-            for batch in merge_in_key_order(streams, self.keys_of, descending=descending):
-                yield from _slices(batch)
-
-    def _sorted_range(
-        self, bounds: Bounds, descending: bool, limits: Limits, leaves: int | None
-    ) -> Iterator[pa.RecordBatch]:
-        for window in self.windows(bounds, descending=descending, leaves=leaves):
-            yield from map(self.decode, pieces_in_order(window, limits, descending=descending))
-
-    def _sorted_in_memory(
-        self, ranges: Sequence[Bounds], descending: bool
-    ) -> Iterator[pa.RecordBatch]:
-        return self.in_order(list(self.batches(ranges)), descending=descending)
+    def sorted_range(self, bounds: Bounds, *, descending: bool) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a range within one vnode in the order of the primary key."""
+        for window in self.windows(bounds, descending=descending):
+            yield from map(self.decode, pieces_in_order(window, _BATCH, descending=descending))
 
     def in_order(
         self, batches: Sequence[pa.RecordBatch], *, descending: bool
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of some batches, sorted by the primary key in memory."""
+        batches = [batch for batch in batches if batch.num_rows]
         if not batches:
             return
-        batch = pa.concat_batches(batches)
-        order = sort_order(self.keys_of(batch))
-        yield from _slices(
-            batch.take(pa.array(np.ascontiguousarray(order[::-1]) if descending else order))
-        )
+        order = sort_order(pa.concat_arrays([self.keys_of(batch) for batch in batches]))
+        order = np.ascontiguousarray(order[::-1]) if descending else order
+        if sum(batch.nbytes for batch in batches) <= _MOST_JOINED:
+            yield from _slices(pa.concat_batches(batches).take(pa.array(order)))
+        else:
+            yield from _taken_in_parts(batches, order)
+
+
+def _taken_in_parts(
+    batches: Sequence[pa.RecordBatch], order: Positions
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows of batches, which together are too large for one, in an order of all of them."""
+    counts = np.array([batch.num_rows for batch in batches])
+    sizes = np.repeat([batch.nbytes // batch.num_rows + 1 for batch in batches], counts)
+    owners = np.repeat(np.arange(len(batches)), counts)
+    starts = np.cumsum(counts) - counts
+    for part in _cuts(sizes[order], _BATCH):
+        rows = order[part]
+        by_owner = np.argsort(owners[rows], kind="stable")
+        taken = [
+            batches[number].take(pa.array(rows[owners[rows] == number] - starts[number]))
+            for number in np.unique(owners[rows]).tolist()
+        ]
+        yield pa.concat_batches(taken).take(pa.array(np.argsort(by_owner, kind="stable")))
 
 
 def joined_ranges(source: Source, ranges: Sequence[Bounds]) -> Source:
@@ -284,6 +277,10 @@ def join_small_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordB
     for batch in batches:
         if not batch.num_rows:
             continue
+        is_full = rows + batch.num_rows > _BATCH.rows or size + batch.nbytes > _MOST_JOINED
+        if group and is_full:
+            yield _concatenated(group)
+            group, rows, size = [], 0, 0
         group.append(batch)
         rows += batch.num_rows
         size += batch.nbytes

@@ -32,6 +32,7 @@ from ..segment.block import Block
 from ..segment.key import Kind
 from ..segment.writer import SegmentWriter
 from .encoded_rows import EncodedRows
+from .encoding import Encoding
 from .generation import generation_of
 from .header import Headers
 from .memtable import MemTable, StrictMemTable, Transition, Transitions
@@ -80,9 +81,10 @@ class StateTable:
         """Use `buffered` or `streaming`."""
         if vnodes is not None:
             check_vnodes(vnodes, committed.encoding.vnode_count)
-        self._encoding = committed.encoding
-        self._generation = generation_of(self._encoding.definition)
-        self._committed = committed
+        self._definition = committed.encoding.definition
+        self._generation = generation_of(self._definition)
+        # None: the next read or change opens it.
+        self._opened: StorageTable | None = committed
         self._mem_table = changes if isinstance(changes, MemTable) else None
         self._stream = changes if isinstance(changes, SegmentWriter) else None
         self._is_strict = isinstance(changes, StrictMemTable)
@@ -105,9 +107,7 @@ class StateTable:
         operation of a key wins.
         """
         committed = epoch_commit.open_committed()
-        delete, describe = committed.encoding.encode_delete(), committed.encoding.describe
-        changes = StrictMemTable(delete, describe) if strict else MemTable(delete)
-        return cls(committed, changes, epoch_commit, vnodes)
+        return cls(committed, _no_changes(committed.encoding, strict), epoch_commit, vnodes)
 
     @classmethod
     def streaming(
@@ -320,9 +320,31 @@ class StateTable:
         return epoch
 
     def clear(self) -> None:
-        """Drop the uncommitted changes and read what is now committed."""
+        """Drop the uncommitted changes; the next read or change sees what is then committed.
+
+        Changes after it are under the schema that the table has then.
+        """
         self._buffer().clear()
-        self._committed = self._commits().open_committed()
+        # Not opened here: an error would hide that a commit happened.
+        self._opened = None
+
+    @property
+    def _committed(self) -> StorageTable:
+        return self._open() if self._opened is None else self._opened
+
+    @property
+    def _encoding(self) -> Encoding:
+        return self._committed.encoding
+
+    def _open(self) -> StorageTable:
+        """Return the committed rows, opened anew. The errors of `open_committed`."""
+        committed = self._opened = self._commits().open_committed()
+        if committed.encoding.definition != self._definition:
+            # Changes are encoded under the schema of the table.
+            self._definition = committed.encoding.definition
+            self._generation = generation_of(self._definition)
+            self._mem_table = _no_changes(committed.encoding, self._is_strict)
+        return committed
 
     def _buffer(self) -> MemTable:
         if self._mem_table is None:
@@ -402,6 +424,12 @@ class StateTable:
             "that this state table owns; shuffle rows by the vnode mapping before they are "
             "written; nothing was committed"
         )
+
+
+def _no_changes(encoding: Encoding, strict: bool) -> MemTable:
+    """Return a mem table of rows of a table, without any."""
+    delete = encoding.encode_delete()
+    return StrictMemTable(delete, encoding.describe) if strict else MemTable(delete)
 
 
 def _flags(vnodes: Sequence[range], vnode_count: int) -> Flags:

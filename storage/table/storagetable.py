@@ -23,7 +23,7 @@ from ..predicate.predicate import Predicate
 from ..schema.schema import EVERY_KEY, Column, KeyRange
 from ..segment.block import Block
 from ..segment.search import KeyRanges
-from . import conditional
+from . import conditional, keyorder
 from .columnnames import readable_columns, visible_names
 from .conditional import Reading
 from .encoded_rows import EncodedRows
@@ -41,6 +41,7 @@ from .pruning import (
 )
 from .record import Row
 from .resolve import Window
+from .run import key_ranges_of
 from .scan import Bounds, Limits, Piece, pieces
 from .secondary import IndexMatches, SecondaryIndex, TableIndexes
 from .table_entries import TableEntries
@@ -329,7 +330,7 @@ class StorageTable(TableEntries):
     ) -> Iterator[pa.RecordBatch]:
         """Yield what `scan` does, in the order of the primary key across all vnodes."""
         reading = Reading(self.columns(columns), self._groups(vnodes), keys, newest)
-        yield from conditional.read_in_order(self, where, reading, descending=descending)
+        yield from keyorder.read_in_order(self, where, reading, descending=descending)
 
     def first_in_order(
         self,
@@ -345,7 +346,7 @@ class StorageTable(TableEntries):
         None if that takes much to read, as where few rows match ``where``.
         """
         reading = Reading(self.columns(columns), self._groups(vnodes))
-        return conditional.first_in_order(self, where, reading, count, descending=descending)
+        return keyorder.first_in_order(self, where, reading, count, descending=descending)
 
     def first_rows(
         self,
@@ -360,14 +361,9 @@ class StorageTable(TableEntries):
 
         None if more than ``most`` rows have to be read, or rows have parts of their own.
         """
-        lows, highs = zip(*ranges, strict=True) if ranges else ((), ())
-        if None in highs or self._may_divide:
+        if self._may_divide:
             return None
-        key_ranges = KeyRanges(
-            pa.array(lows, pa.large_binary()),
-            pa.array(highs, pa.large_binary()),
-            np.ones(len(ranges), np.bool_),
-        )
+        key_ranges = key_ranges_of(ranges)
         reader = self._reader_in(key_ranges)
         rows = seek_first_rows(
             self.encoding, reader, key_ranges, count, most, descending=descending

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from relstate.vnode import cached_property
+
 from ..codec.ragged import Bytes
+from ..codec.value_field import MAX_ARROW_OFFSET
 from ..environment import Environment
+from ..errors import UsageError
 from ..log.segment_record import TableStatistics
 from ..log.sequenced_segment import SequencedSegment
 from ..log.table_segments import statistics_in
@@ -24,12 +28,17 @@ from ..segment.block import Block
 from ..segment.search import KeyRanges
 from .dividedfiles import files_of
 from .encoding import Encoding
+from .keychunks import Sample, key_chunks
 from .keyspan import disjoint_groups
 from .lookup import Lookup
 from .resolve import Keep, Resolver, keep_all, keep_visible
-from .scan import Bounds, Limits, Piece, Scan, Source, joined_ranges
+from .run import sampled_rows
+from .scan import SORTED, Bounds, Limits, Piece, Scan, Source, joined_ranges
+from .vnoderanges import VnodeRanges
 
 _LEAVES_OF_KEYS = 512
+# Of larger tables only a part of the leaf pages is looked at to divide them.
+_MOST_SAMPLED_LEAVES = 16_384
 
 
 class TableEntries:
@@ -136,18 +145,44 @@ class TableEntries:
         sources = [run.source if ranges is None else run.source_of(ranges) for run in runs]
         disjoint = None
         if newest is not None:
-            own: Source = partial(_block_source, newest)
-            sources.insert(0, own if ranges is None else joined_ranges(own, ranges))
+            sources.insert(0, _source_of(newest, ranges))
         elif not self._may_divide:
             disjoint = disjoint_groups([run.key_span for run in runs], [run.span for run in runs])
         return Scan(
             sources=sources,
             decode=partial(self.decode, columns=columns),
             keys_of=self.encoding.primary_keys,
-            most=self._most(newest),
             resolver=self._resolver_of(keep_visible(self._time), self._time, columns or None),
             groups=disjoint,
         )
+
+    def sorts_in_memory(self, newest: Block | None) -> bool:
+        """Return whether all rows are few enough to be sorted at once."""
+        most = self._most(newest)
+        return most.rows <= SORTED.rows and most.size <= SORTED.size
+
+    def key_chunks(
+        self, ranges: Sequence[Bounds], within: Bounds, newest: Block | None
+    ) -> list[Bounds]:
+        """Return ranges of primary keys, ascending, in which about equally much is stored.
+
+        So much of each is in some ascending ranges of full keys that it can be sorted at once.
+        Together they are ``within``, a range of primary keys that holds all of them.
+        """
+        if self.sorts_in_memory(newest):
+            return [within]
+        return key_chunks(self.encoding, self._samples(ranges, newest), within)
+
+    def _samples(self, ranges: Sequence[Bounds], newest: Block | None) -> Iterator[Sample]:
+        """Yield entries of all files that may hold rows of some ranges, and of ``newest``."""
+        if newest is not None:
+            yield Sample(newest)
+        files = [file for run in self._files.runs_of(ranges) for file, _ in run.files]
+        step = -(-sum(file.leaf_count for file in files) // _MOST_SAMPLED_LEAVES) or 1
+        bounds = self._every_range[0]
+        for file in files:
+            for block in sampled_rows(file, bounds, step):
+                yield Sample(block, step)
 
     def portions(self, groups: Sequence[range]) -> Iterator[Sequence[range]]:
         """Yield ranges of vnodes as parts: of each all files are open at once in a scan."""
@@ -196,13 +231,38 @@ class TableEntries:
         return statistics_in(self._files.segments, self.encoding.table_id)
 
     def decode(self, piece: Piece, columns: Sequence[Column]) -> pa.RecordBatch:
-        """Return some columns of the rows of a piece. CorruptionError if they are damaged."""
+        """Return some columns of the rows of a piece.
+
+        CorruptionError if they are damaged, UsageError if they are more than a batch can hold.
+        """
         try:
             batches = [self.encoding.decode(block, columns) for block in piece.blocks]
         except (ValueError, IndexError) as error:
             raise self._lookup.damaged_row_error(error) from error
+        except OverflowError as error:
+            raise self._too_large_error(piece) from error
+        if len(batches) > 1:
+            parts = zip(*(batch.columns for batch in batches), strict=True)
+            if any(sum(part.nbytes for part in column) > MAX_ARROW_OFFSET for column in parts):
+                raise self._too_large_error(piece)
         batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
         return batch if piece.order is None else batch.take(pa.array(piece.order))
+
+    def _too_large_error(self, piece: Piece) -> UsageError:
+        count = sum(map(len, piece.blocks))
+        return UsageError(
+            f"table {self.encoding.name}: {count} rows that are read at once take more than "
+            f"{MAX_ARROW_OFFSET} bytes in a column, which is what a batch of Arrow holds: give "
+            "fewer keys or columns at once, or scan the table"
+        )
+
+
+def _source_of(block: Block, ranges: Sequence[Bounds] | None) -> Source:
+    """Return the source of a block; ``ranges``: of these, whatever its bounds."""
+    if isinstance(ranges, VnodeRanges):
+        block, ranges = ranges.entries_of(block), None
+    own: Source = partial(_block_source, block)
+    return own if ranges is None else joined_ranges(own, ranges)
 
 
 def _block_source(block: Block, bounds: Bounds, leaves: int, descending: bool) -> Iterator[Block]:

@@ -1,7 +1,8 @@
 """The files of a table at one epoch: opened at their first use, as sorted runs, and by key.
 
 Promises: what is asked of files comes from the newest first; a lookup reads no file without rows in
-the key's shard, a read of some vnodes none without rows in their shards.
+the key's shard, a read of some vnodes none without rows in their shards; the first gets open only
+the files that may have their keys.
 Does not know: which version of a key is visible; files whose names are read when needed
 (dividedfiles.py).
 """
@@ -11,14 +12,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from itertools import compress
 from typing import TypeAlias, TypeVar
 from weakref import WeakMethod
 
 import numpy as np
 
-from relstate.vnode import shards_of
+from relstate.vnode import cached_property, shards_of
 
 from ..codec.ragged import Bytes
 from ..environment import Environment
@@ -31,6 +32,7 @@ from ..segment.segment import SegmentFile
 from .coldfiles import ColdFile, cold_files
 from .encoding import Encoding
 from .keylookups import (
+    FilesOfVnodes,
     Getter,
     KeyFile,
     KeyFiles,
@@ -84,6 +86,8 @@ class TableFiles:
         self._prefix_getters: Sequence[tuple[PrefixGetter, ...]] | None = None
         self.newest_below_by_vnode: Sequence[PrefixGetter] | None = None
         self._cold: _ColdLookups | None = None
+        # Of the files that single gets have opened.
+        self._bytes_of_gets = 0
 
     @property
     def is_cold(self) -> bool:
@@ -141,6 +145,7 @@ class TableFiles:
         self._open_files = self._cold = None
         self._forget_lookups()
         self._held = {}
+        self._bytes_of_gets = 0
 
     def _forget_lookups(self) -> None:
         self.key_lookups = self._key_files = self._plain_lookups = None
@@ -234,6 +239,9 @@ class TableFiles:
             cold = self._cold_lookups()
             if cold is not None:
                 return cold.by_vnode[prefix.vnode_of(full_key)]
+            few = self._getters_of_few(full_key)
+            if few is not None:
+                return few
             key_files = self._open_key_files()
             lookups = plain_lookups(key_files)
             self._key_files, self._plain_lookups = key_files, lookups
@@ -243,14 +251,37 @@ class TableFiles:
         getters: tuple[Getter, ...] = by_span[bisect_right(bounds, full_key[prefix.size :])]
         return getters
 
+    def _getters_of_few(self, full_key: bytes) -> tuple[Getter, ...] | None:
+        """Return the lookup functions of the files that may hold a key, before all are open.
+
+        To open a file is to read it whole once, as its hash is verified. None where all files are
+        to be opened: the key may be in most of them, or gets have asked for half of all bytes.
+        """
+        if self._open_files is not None or self._environment.is_remote:
+            return None
+        prefix = self._encoding.prefix
+        numbers = self._files_of_vnodes.holding(prefix.vnode_of(full_key), full_key[prefix.size :])
+        if 2 * len(numbers) > len(self.segments):
+            return None
+        segments = [self.segments[number] for number in numbers]
+        new = (segment for segment in segments if segment.name not in self._held)
+        self._bytes_of_gets += sum(segment.record.size for segment in new)
+        if 2 * self._bytes_of_gets > sum(segment.record.size for segment in self.segments):
+            return None
+        return tuple(file.getter() for file in self._open(segments))
+
+    @cached_property
+    def _files_of_vnodes(self) -> FilesOfVnodes:
+        by_shard = lookups_by_shard(self.segments, range(len(self.segments)), self._table_id)
+        shard_of = shard_of_each_vnode(self._encoding.vnode_count, len(by_shard))
+        return FilesOfVnodes.of(by_shard, shard_of, self._key_spans)
+
     def _open_key_files(self) -> KeyFiles:
         files = [
             KeyFile(file, segment.statistics_of(self._table_id).rows, file.getter())
             for segment, file in zip(self.segments, self.opened, strict=True)
         ]
-        by_shard = lookups_by_shard(self.segments, range(len(files)), self._table_id)
-        shard_of = shard_of_each_vnode(self._encoding.vnode_count, len(by_shard))
-        return KeyFiles.of(files, by_shard, shard_of, self._key_spans)
+        return KeyFiles(files, self._files_of_vnodes)
 
     def _fill_slots(self) -> None:
         """Let slots say which files to ask for a key."""

@@ -8,33 +8,48 @@ Does not know: epochs, or where an entry's segment ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from relstate.vnode import cached_property
 
 from ..codec.ragged import Bytes, Positions
 from ..environment import Environment
 from ..environment_choice import environment_of
-from ..errors import OptionError, SchemaMismatchError, ValueRangeError
+from ..errors import (
+    CheckViolationError,
+    NullKeyError,
+    NullValueError,
+    OptionError,
+    SchemaMismatchError,
+    ValueRangeError,
+)
 from ..log.proposal import UnwrittenRows
 from ..log.segment_record import SegmentRecord
 from ..log.table_definition import TableDefinition
+from ..log.violations import Violations
+from ..schema.batch import Misfit
+from ..schema.constraint import CheckConstraint
 from ..segment.key import Kind
 from ..segment.writer import EntryFold, SegmentWriter
 from .appendonly import check_distinct, check_inserts
-from .checks import row_checks
+from .checks import row_checks, violations_of
 from .document.change import Change
 from .document.ends import Ends
 from .document.entries import fold_written
 from .encoding import Encoding, document_encoding, encoding_of
 from .generation import generation_of
 from .header import NEVER
+from .misfits import NO_REFUSED_ROWS, Misfits, RefusedRows
 from .resolve import fold_entries
 from .rowid import RowIds, no_key_error
 
@@ -79,6 +94,7 @@ class TableWriter:
         self._checks = row_checks(encoding.definition)
         self._lifetime = Lifetime(encoding.definition, environment.now())
         self._rows = 0
+        self._violations: Counter[CheckConstraint] = Counter()
 
     def __enter__(self) -> Self:
         return self
@@ -96,10 +112,13 @@ class TableWriter:
         batch: pa.RecordBatch,
         kinds: NDArray[np.uint8] | None = None,
         ttls: pa.Array | None = None,
-    ) -> None:
-        """Add rows: upserts, or of the ``kinds`` given (one `Kind` per row, uint8).
+    ) -> Positions:
+        """Add rows, and return the positions of those that an expectation drops.
 
-        Columns are matched by name and cast exactly; of a deleted row only the key is used.
+        Rows are upserts, or of the ``kinds`` given (one `Kind` per row, uint8).
+
+        Columns are matched by name and cast exactly; of a deleted row only the key, and the
+        version columns, are used.
         Generated columns are computed where they are missing, else compared. Of
         two rows of one key the later wins, or the table's merge behaviour decides. In a table
         without a primary key every row without a row id gets a new one.
@@ -108,21 +127,97 @@ class TableWriter:
         the table, OptionError for ``ttls`` where the table merges rows, AppendOnlyError for a
         delete or a repeated key in an append-only table, CheckViolationError.
         """
-        check_inserts(self._encoding.definition, kinds)
+        self._check_batch(batch, kinds)
+        dropped = [
+            start + self._write_part(*_part(batch, kinds, ttls, start, step))
+            for start, step in _steps(batch)
+        ]
+        return np.concatenate(dropped) if dropped else np.zeros(0, np.int64)
+
+    def write_fitting(
+        self,
+        batch: pa.RecordBatch,
+        kinds: NDArray[np.uint8] | None = None,
+        ttls: pa.Array | None = None,
+    ) -> RefusedRows:
+        """Add the rows that the table takes, as `write` does, and return those that it does not.
+
+        It costs more than `write` only if there are some. Errors as of `write`, but for a row alone
+        only where no rule of `Misfits` is the cause.
+        """
+        self._check_batch(batch, kinds)
+        refused = []
         for start, step in _steps(batch):
-            part = batch.slice(start, step)
-            part_kinds = None if kinds is None else kinds[start : start + step]
-            part = self._encoding.schema.with_present_time(part, self._planned)
-            if self._generation is not None:
-                part = self._generation.completed(part, part_kinds)
-            if self._row_ids is not None:
-                part = self._row_ids.identify(self._encoding.schema, part)
-            if self._checks is not None:
-                self._checks.check(part, part_kinds)
-            part_ttls = None if ttls is None else ttls.slice(start, step)
-            expiries = self._lifetime.expiries(part.num_rows, part_kinds, part_ttls)
-            self._segments.add(*self._encoding.encode(part, part_kinds, expiries))
-            self._rows += part.num_rows
+            rows, row_kinds, row_ttls = _part(batch, kinds, ttls, start, step)
+            try:
+                self._write_part(rows, row_kinds, row_ttls)
+            except _ROW_ERRORS:
+                part = self._refused_rows(rows, row_kinds, row_ttls)
+                if not len(part):
+                    raise
+                is_taken = np.ones(rows.num_rows, np.bool_)
+                is_taken[part.positions] = False
+                if is_taken.any():
+                    self._write_part(*_filtered(rows, row_kinds, row_ttls, is_taken))
+                refused.append(part.after(start))
+        return RefusedRows.joined(refused) if refused else NO_REFUSED_ROWS
+
+    def _refused_rows(
+        self, batch: pa.RecordBatch, kinds: NDArray[np.uint8] | None, ttls: pa.Array | None
+    ) -> RefusedRows:
+        batch = self._encoding.schema.with_present_time(batch, self._planned)
+        return self._misfits.find(batch, kinds, self._lifetime.misfits(ttls))
+
+    @cached_property
+    def _misfits(self) -> Misfits:
+        return Misfits(self._encoding.definition, self._generation, self._checks)
+
+    def _check_batch(self, batch: pa.RecordBatch, kinds: NDArray[np.uint8] | None) -> None:
+        """Raise what is wrong with the columns or the kinds of a batch."""
+        check_inserts(self._encoding.definition, kinds)
+        self._encoding.definition.check_versions(batch.schema.names)
+        if not batch.num_rows:
+            self._check_columns(batch, is_delete=kinds is not None)
+
+    def _write_part(
+        self, batch: pa.RecordBatch, kinds: NDArray[np.uint8] | None, ttls: pa.Array | None
+    ) -> Positions:
+        """Add rows, and return which are dropped; if one does not fit, none is added."""
+        batch = self._encoding.schema.with_present_time(batch, self._planned)
+        if self._generation is not None:
+            batch = self._generation.completed(batch, kinds)
+        dropped: Positions = np.zeros(0, np.int64)
+        counts: Mapping[CheckConstraint, int] = {}
+        if self._checks is not None:
+            counts, dropped = self._checks.violations(batch, kinds)
+            if len(dropped):
+                is_written = np.ones(batch.num_rows, np.bool_)
+                is_written[dropped] = False
+                batch, kinds, ttls = _filtered(batch, kinds, ttls, is_written)
+        if self._row_ids is not None:
+            batch = self._row_ids.identify(self._encoding.schema, batch)
+        if self._checks is not None:
+            self._checks.check(batch, kinds)
+        expiries = self._lifetime.expiries(batch.num_rows, kinds, ttls)
+        self._segments.add(*self._encoding.encode(batch, kinds, expiries))
+        self._rows += batch.num_rows
+        self._violations.update(counts)
+        return dropped
+
+    @property
+    def violations(self) -> tuple[Violations, ...]:
+        """The expectations that rows violated, for the proposal."""
+        return violations_of(self._encoding.table_id, self._violations)
+
+    def _check_columns(self, batch: pa.RecordBatch, *, is_delete: bool) -> None:
+        """SchemaMismatchError for an empty batch whose columns are not the table's."""
+        schema = self._encoding.schema
+        if is_delete:
+            self._encoding.conform_keys(batch)
+        elif schema.row_id is None or schema.row_id.name in batch.schema.names:
+            schema.conform(batch)
+        else:
+            schema.conform_input(batch)
 
     def patch(self, batch: pa.RecordBatch, ttls: pa.Array | None = None) -> None:
         """Add changes of parts of rows: see `Store.patch`.
@@ -131,6 +226,8 @@ class TableWriter:
         for a table of rows, else errors as of `DocumentEncoding.patch_changes` and `change`.
         """
         encoding = document_encoding(self._encoding)
+        if not batch.num_rows:
+            encoding.patch_changes(batch)
         for start, step in _steps(batch):
             row_keys, changes = encoding.patch_changes(batch.slice(start, step))
             self.change(row_keys, changes, None if ttls is None else ttls.slice(start, step))
@@ -174,6 +271,42 @@ class TableWriter:
     def finish_unsynced(self) -> tuple[SegmentRecord, ...]:
         """Return the segments, whose content the commit makes durable: see `SegmentWriter`."""
         return self._segments.finish_unsynced()
+
+
+# Those of single rows; others are about the columns of a batch, or about a table.
+_ROW_ERRORS = (CheckViolationError, NullKeyError, NullValueError, ValueRangeError)
+
+_Part: TypeAlias = tuple[pa.RecordBatch, NDArray[np.uint8] | None, pa.Array | None]
+
+
+def _part(
+    batch: pa.RecordBatch,
+    kinds: NDArray[np.uint8] | None,
+    ttls: pa.Array | None,
+    start: int,
+    step: int,
+) -> _Part:
+    """Return some rows of a batch, and their kinds and TTLs."""
+    return (
+        batch.slice(start, step),
+        None if kinds is None else kinds[start : start + step],
+        None if ttls is None else ttls.slice(start, step),
+    )
+
+
+def _filtered(
+    batch: pa.RecordBatch,
+    kinds: NDArray[np.uint8] | None,
+    ttls: pa.Array | None,
+    flags: NDArray[np.bool_],
+) -> _Part:
+    """Return the rows of a batch that have a flag, and their kinds and TTLs."""
+    mask = pa.array(flags)
+    return (
+        batch.filter(mask),
+        None if kinds is None else kinds[flags],
+        None if ttls is None else ttls.filter(mask),
+    )
 
 
 def _steps(batch: pa.RecordBatch) -> Iterator[tuple[int, int]]:
@@ -260,6 +393,15 @@ class Lifetime:
         if kinds is not None:
             expiries[kinds == Kind.DELETE] = self._delete
         return expiries if (expiries != NEVER).any() else None
+
+    def misfits(self, ttls: pa.Array | None) -> Iterator[Misfit]:
+        """Yield which rows have a TTL that is out of range, if there are any."""
+        if ttls is None:
+            return
+        outside = pc.or_(pc.less(ttls, 1), pc.greater(ttls, _MOST_SECONDS))
+        flags = pc.fill_null(outside, pa.scalar(False)).to_numpy(zero_copy_only=False)
+        if flags.any():
+            yield Misfit("ttl", f"the TTL is not from 1 to {_MOST_SECONDS} seconds", flags)
 
     def _seconds(self, ttls: pa.Array) -> Positions:
         properties = self._definition.properties

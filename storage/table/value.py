@@ -8,28 +8,31 @@ Does not know: keys.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from relstate.vnode import cached_property
+
 from ..codec.memcomparable import KeyCodec
-from ..codec.ragged import Bytes, Positions, concat, constant
+from ..codec.ragged import Bytes, Positions, concat, constant, lengths_of
 from ..codec.row import RowCodec
 from ..errors import ValueRangeError
 from ..log.table_definition import TableDefinition
 from ..schema.arrow import arrow_type
+from ..schema.batch import described_row
 from ..schema.cast import exact_cast
-from ..schema.schema import Column, KeyColumn, TableSchema
+from ..schema.schema import Column, KeyColumn, TableSchema, default_values
 from ..segment.block import Block
 from ..segment.key import EXPIRES, HEADER, Kind
 from .header import (
     BY_COLUMNS,
+    MAX_VERSION_BYTES,
     VERSIONED,
     Headers,
     encode_headers,
@@ -163,8 +166,8 @@ class ValueEncoding:
     ) -> Bytes:
         """Return values that delete some ``rows`` of a batch, by default all.
 
-        Of the batch only the version column is used, if the table has one; without it a delete has
-        the lowest version.
+        Of the batch only the version columns are used, if the table has some; one that it lacks has
+        its default, else NULL.
         """
         count = batch.num_rows if rows is None else len(rows)
         versions = None
@@ -173,19 +176,43 @@ class ValueEncoding:
         return encode_headers(Kind.DELETE, self._schema.version, count, expiries, versions)
 
     def _version_bytes(self, batch: pa.RecordBatch) -> Bytes:
-        """Return the version columns of a batch as bytes that compare as their values do."""
-        codec = KeyCodec(
+        """Return the version columns of a batch as bytes that compare as their values do.
+
+        ValueRangeError for a version of more bytes than a header has room for.
+        """
+        columns = [self._version_values(batch, column) for column in self._versions]
+        versions = self._version_codec.encode(columns)
+        lengths = lengths_of(versions)
+        if len(lengths) and lengths.max() > MAX_VERSION_BYTES:
+            self._fail_long_version(batch, lengths)
+        return versions
+
+    @cached_property
+    def _version_codec(self) -> KeyCodec:
+        return KeyCodec(
             [column.type for column in self._versions],
             [KeyColumn(column.id) for column in self._versions],
         )
-        return codec.encode([self._version_values(batch, column) for column in self._versions])
+
+    def _fail_long_version(self, batch: pa.RecordBatch, lengths: Positions) -> NoReturn:
+        """Raise the error of the first row whose version is too long."""
+        row = int(np.flatnonzero(lengths > MAX_VERSION_BYTES)[0])
+        key_names = [column.name for column in self._schema.key_columns]
+        names = " and ".join(repr(column.name) for column in self._versions)
+        raise ValueRangeError(
+            f"table {self._definition.name}: the version {names} of "
+            f"{described_row(batch, key_names, row)} takes {lengths[row]} bytes, and a version "
+            f"has at most {MAX_VERSION_BYTES} (a text of {MAX_VERSION_BYTES - 3}, where a zero "
+            "byte counts twice): order the rows by a shorter value"
+        )
 
     def _version_values(self, batch: pa.RecordBatch, column: Column) -> pa.Array:
-        """Return a version column of a batch, NULLs if the batch does not have it."""
+        """Return a version column of a batch; its default if the batch does not have it."""
         version_type = arrow_type(column.type)
         names = [name.lower() for name in batch.schema.names]
         if column.name.lower() not in names:
-            return pa.nulls(batch.num_rows, version_type)
+            default = default_values([column]).get(column.name, pa.scalar(None, version_type))
+            return pa.repeat(default, batch.num_rows)
         values = batch.column(names.index(column.name.lower()))
         try:
             return exact_cast(values.type, version_type)(values)
@@ -264,6 +291,48 @@ class ValueEncoding:
         row_headers = encode_headers(kinds, self._schema.version, len(firsts), None, versions)
         return concat([row_headers, self._bodies(columns, len(firsts))])
 
+    def canonical(self, block: Block) -> Bytes:
+        """Return the values of whole rows and deletes, read and encoded again.
+
+        Each is under the schema that it names. One that differs from the block's is damaged.
+        ValueError, IndexError or a RelstateError if the bytes are not such rows.
+        """
+        row_headers = Headers(block)
+        _check_headers(row_headers, (Kind.PUT, Kind.DELETE, Kind.PARTIAL, Kind.IGNORE))
+        is_delete = row_headers.kinds == Kind.DELETE
+        has_version = row_headers.flags & VERSIONED != 0
+        groups = (row_headers.schema_versions.astype(np.int64) << 1 | is_delete) << 1 | has_version
+        numbers = [np.flatnonzero(groups == group) for group in np.unique(groups)]
+        values = [self._canonical_alike(block.take(rows)) for rows in numbers]
+        order = np.argsort(np.concatenate([np.empty(0, np.int64), *numbers]), kind="stable")
+        return pa.concat_arrays(values).take(pa.array(order)) if values else constant(b"", 0)
+
+    def _canonical_alike(self, block: Block) -> Bytes:
+        """Return the `canonical` values of entries under one schema, all deletes or none."""
+        row_headers = Headers(block)
+        version, count = int(row_headers.schema_versions[0]), len(block)
+        versions = None
+        if row_headers.flags[0] & VERSIONED:
+            versions = self._version_codec.encode(self._version_codec.decode(row_headers.versions))
+        encoded_headers = encode_headers(
+            row_headers.kinds,
+            version,
+            count,
+            row_headers.expiries,
+            versions,
+            row_headers.flags & np.uint8(BY_COLUMNS),
+        )
+        if row_headers.kinds[0] == Kind.DELETE:
+            return encoded_headers
+        layout = self._layout_of(version)
+        columns = layout.schema.value_columns
+        if not columns:
+            return concat([encoded_headers, constant(layout.codec.encode_row([]), count)])
+        starts, lengths = row_headers.body_starts, row_headers.body_lengths
+        by_name = self._decode(layout, block, starts, lengths, columns)
+        bodies = layout.codec.encode([by_name[column.name] for column in columns], b"")
+        return concat([encoded_headers, bodies])
+
     # One row
 
     @property
@@ -290,8 +359,10 @@ class ValueEncoding:
         return self._codec.decode_row(body[0].as_py(), 0)
 
 
-def _check_headers(row_headers: Headers) -> None:
-    is_row = np.isin(row_headers.kinds, (Kind.PUT, Kind.PARTIAL, Kind.IGNORE))
+def _check_headers(
+    row_headers: Headers, kinds: Collection[Kind] = (Kind.PUT, Kind.PARTIAL, Kind.IGNORE)
+) -> None:
+    is_row = np.isin(row_headers.kinds, [*kinds])
     if not is_row.all() or (row_headers.flags & ~_ROW_FLAGS).any():
         raise ValueError("the header of a value is not that of a row")
 

@@ -82,6 +82,23 @@ def test_a_delete_is_not_undone_by_what_arrives_late(
     assert users_in(store) == {2: ("b", 1)}
 
 
+@pytest.mark.parametrize("batches", [1, 2])
+@pytest.mark.parametrize("order", ["UD", "DU"])
+def test_a_delete_wins_over_a_change_of_the_same_sequence(
+    spark: SparkSession, db: Database, store: Store, users: str, order: str, batches: int
+) -> None:
+    """Whichever comes first, in one batch or in two."""
+    rows = [(1, "b" if operation == "U" else None, 5, operation) for operation in order]
+    apply(db, changes(spark, (1, "a", 1, "I"), (2, "a", 1, "I")))
+    for number in range(batches):
+        apply(db, changes(spark, *(rows[number:][:1] if batches == 2 else rows)))
+        store.compact()
+
+    assert users_in(store) == {2: ("a", 1)}
+    apply(db, changes(spark, (1, "back", 6, "U")))
+    assert users_in(store) == {1: ("back", 6), 2: ("a", 1)}
+
+
 def test_one_row_of_a_key_is_written(
     spark: SparkSession, db: Database, store: Store, users: str
 ) -> None:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from relstate.connector.failure import unwrap_errors
 from relstate.connector.sql import Database
+from relstate.connector.sql.batch_refresh import BatchRefresh
 from relstate.storage import Store
 from relstate.storage.errors import NullValueError, OptionError, SchemaMismatchError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 Change = tuple[int, str | None, str | None, int, str]
 State = tuple[int, str | None, str | None, int, int | None]
@@ -151,6 +154,50 @@ def test_a_stream_is_applied_once(
     (checkpoint / "commits" / ".0.crc").unlink()
     run(changes[:10], 1)
     assert states(store, "users") == model(changes, (1, 2))
+
+
+def test_micro_batches_share_a_store_and_a_session(
+    spark: SparkSession, db: Database, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many there are; also where the writer was pickled, as for Spark Connect."""
+    opened: list[str] = []
+    sessions: list[SparkSession] = []
+    open_store, new_session = Store.open, SparkSession.newSession
+
+    def counted_open(path: str, **arguments: Any) -> Store:
+        opened.append(path)
+        return open_store(path, **arguments)
+
+    def counted_session(session: SparkSession) -> SparkSession:
+        sessions.append(session)
+        return new_session(session)
+
+    apply(db, "users", frame(spark, [(1, "a", None, 0, "I")]))
+    monkeypatch.setattr(Store, "open", counted_open)
+    monkeypatch.setattr(SparkSession, "newSession", counted_session)
+    for number in range(1, 4):
+        rows = frame(spark, [(1, str(number), None, number, "U")])
+        rows.coalesce(1).write.json(str(tmp_path / "events" / str(number)))
+    source = (
+        spark.readStream.schema(SCHEMA)
+        .option("maxFilesPerTrigger", 1)
+        .json(str(tmp_path / "events" / "*"))
+    )
+    query = apply(
+        db, "users", source, checkpoint=str(tmp_path / "c"), trigger={"availableNow": True}
+    )
+    query.awaitTermination()
+
+    assert sorted(row[3] for row in states(store, "users")) == [0, 1, 2, 3]
+    assert (opened, sessions) == ([], [])
+
+    refresh = pickle.loads(pickle.dumps(BatchRefresh(store.path, "users")))
+    for number in range(4, 7):
+        row = (1, str(number), None, number, "U")
+        apply(db, "users", frame(spark, [row]))
+        refresh(spark)
+    assert len(opened) == 1
+    assert len(sessions) <= 1
 
 
 def test_a_batch_is_applied_once(spark: SparkSession, db: Database, store: Store) -> None:

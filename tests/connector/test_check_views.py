@@ -133,14 +133,33 @@ def test_a_view_that_cannot_be_checked_is_one_report(
 ) -> None:
     """Its report has the reason in one sentence, and the other views are checked."""
 
-    def failing(session: Any, store: Store, state: Any, view: Any) -> Any:
+    def failing(session: Any, store: Store, state: Any, view: Any, selections: Any) -> Any:
         if state.name_of(view.view_id) == "sums":
             raise RuntimeError("no such thing\n\tat org.apache.spark.X.y(X.scala:1)\n")
-        return select_frame(session, store, state, view)
+        return select_frame(session, store, state, view, selections)
 
     monkeypatch.setattr(check_views, "select_frame", failing)
 
     assert problems(db) == {"sums": "sums: it cannot be checked: RuntimeError: no such thing"}
+
+
+def test_a_check_after_the_epochs_have_expired(db: Database) -> None:
+    """Inputs that have not changed are read at the latest epoch; for others, refresh first."""
+    db.sql("CREATE TABLE other (k INT PRIMARY KEY)")
+    db.store.vacuum(0)
+    assert problems(db) == {}
+
+    put(db.store, 5)
+    db.store.vacuum(0)
+    reason = "it cannot be checked: EpochExpiredError: view 'sums' shows 't' as of epoch"
+    assert reason in problems(db)["sums"]
+    db.refresh()
+    db.store.vacuum(0)
+    assert problems(db) == {}
+
+    corrupt(db.store, "sums", "sums", Kind.PUT, s=-1)
+    db.store.vacuum(0)
+    assert list(problems(db)) == ["sums"]
 
 
 def test_a_wrong_value_is_found(db: Database) -> None:

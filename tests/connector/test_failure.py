@@ -191,3 +191,17 @@ def test_pyspark_logs_no_error_that_is_raised() -> None:
     logger.error("outside")
 
     assert records == ["outside"]
+
+
+def test_a_worker_without_relstate_is_told_what_to_set() -> None:
+    """Whatever Spark calls the exception; a module of the user's own stays its error."""
+    text = (
+        '[UDF_USER_CODE_ERROR] Traceback (most recent call last):\n  File "worker.py", line 1\n'
+        "ModuleNotFoundError: No module named '{}'\n"
+    )
+    for module in ("relstate", "relstate.connector", "pyarrow"):
+        with pytest.raises(SessionError, match=r"no module .* PYSPARK_PYTHON=/.* doctor") as caught:
+            _fail_in_spark(text.format(module))
+        assert "\n" not in str(caught.value)
+    with pytest.raises(RuntimeError):
+        _fail_in_spark(text.format("relstate_of_others"))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from relstate.storage import Store
+from relstate.storage.errors import RelstateError, SchemaError
 from support.planning import plan_read, refusal
 from support.spark import customers, load, orders_of, save
 from support.stores import upsert
@@ -255,3 +256,33 @@ def test_a_feed_feeds_another_table(spark: SparkSession, store: Store, changed: 
 
     assert customers(load(spark, store, "copy")) == customers(load(spark, store, changed))
     assert orders_of(spark, (1, "x")).count() == 1
+
+
+@pytest.mark.parametrize("name", ["_change_type", "_COMMIT_VERSION", "_commit_timestamp"])
+def test_no_table_and_no_view_gets_a_column_of_the_feed(
+    spark: SparkSession, db: Database, store: Store, orders: str, name: str
+) -> None:
+    """By no statement and no write, in any case; the name that is advised works."""
+    before = store.epoch
+    for statement in (
+        f"CREATE TABLE t ({name} STRING)",
+        f"CREATE TABLE t (id INT PRIMARY KEY, {name} INT)",
+        f"CREATE TABLE t (PRIMARY KEY (id)) AS SELECT id, 1 AS {name} FROM orders",
+        f"ALTER TABLE orders ADD COLUMN {name} INT",
+        f"ALTER TABLE orders RENAME COLUMN note TO {name}",
+        f"CREATE MATERIALIZED VIEW v AS SELECT id, note AS {name} FROM orders",
+        f"CREATE MATERIALIZED VIEW v (id, {name}) AS SELECT id, note FROM orders",
+    ):
+        with pytest.raises(RelstateError, match=name):
+            db.sql(statement)
+    rows = spark.sql(f"SELECT 1L AS id, 'ann' AS customer, 'x' AS {name}")
+    with pytest.raises(Exception, match="SchemaError"):
+        save(rows, store, orders, mergeSchema="true")
+    with pytest.raises(SchemaError):
+        db.write(rows, "t", "error")
+    assert store.epoch == before
+    advised = name.strip("_").lower()
+    db.sql(f"CREATE MATERIALIZED VIEW v AS SELECT id, note AS {advised} FROM orders")
+    db.sql("INSERT INTO orders (id, customer, note) VALUES (1, 'ann', 'x')")
+    db.refresh()
+    assert [row[1] for row in db.sql("SELECT * FROM v").collect()] == ["x"]

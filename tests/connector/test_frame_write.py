@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -22,6 +24,7 @@ from relstate.storage.errors import (
     UnsupportedExpressionError,
     UsageError,
 )
+from support.spark import save
 from support.stores import contents
 
 if TYPE_CHECKING:
@@ -30,10 +33,15 @@ if TYPE_CHECKING:
     from relstate.connector.sql import Database
 
 
-@pytest.mark.parametrize("rows", [None, 5, [{"k": 1}], pa.table({"k": [1]})])
-def test_what_is_not_a_frame_is_refused(store: Store, rows: Any) -> None:
+@pytest.mark.parametrize(
+    ("rows", "name"),
+    [
+        (None, "NoneType"), (5, "int"), ([{"k": 1}], "list"),
+        (pa.table({"k": [1]}), "pyarrow.Table"), (pd.DataFrame({"k": [1]}), "pandas.DataFrame"),
+    ],
+)  # fmt: skip
+def test_what_is_not_a_frame_is_refused(store: Store, rows: Any, name: str) -> None:
     """The error says what to make of other rows, before anything is asked of Spark."""
-    name = type(rows).__name__
     with pytest.raises(UsageError, match=f"^db.write takes .* not {name}: .* by store.write"):
         write_frame(store, rows, "t", "append", None)
     with pytest.raises(UsageError, match=f"^debezium takes .* not {name}: .*createDataFrame"):
@@ -113,3 +121,17 @@ def test_statements_take_arguments(db: Database, store: Store) -> None:
     assert store.table("t").count() == 0
     with pytest.raises(OptionError, match="the parameter :k has no value"):
         db.sql("DELETE FROM t WHERE k = :k", {})
+
+
+def test_a_thread_writes_frames(spark: SparkSession, db: Database, store: Store) -> None:
+    """By db.write, and by Spark's writer once its session is active there, as is documented."""
+    db.sql("CREATE TABLE t (id BIGINT PRIMARY KEY)")
+
+    def write() -> None:
+        db.write(spark.range(1), "t")
+        spark.createDataFrame([], "x INT")
+        save(spark.range(1, 2), store, "t")
+
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(write).result()
+    assert store.table("t").count() == 2

@@ -41,6 +41,7 @@ def test_history_tells_of_every_commit(db: Database, store: Store, changed: str)
         "segments_removed",
         "rows",
         "deletes",
+        "violations",
     ]
     commits = [
         (row.version, row.operation, row.tables, row.rows, row.deletes) for row in rows.collect()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -134,7 +135,7 @@ def test_a_writer_of_an_older_schema_is_told_what_changed(
 def test_a_write_may_add_and_widen_columns(
     spark: SparkSession, db: Database, store: Store, orders: str
 ) -> None:
-    """The table is altered before the write; existing rows have NULL in a new column."""
+    """The table is altered with the write; existing rows have NULL in a new column."""
     save(orders_of(spark, (1, "ann")), store, orders)
     db.sql("ALTER TABLE orders ADD COLUMN n INT")
     rows = spark.sql(
@@ -142,13 +143,54 @@ def test_a_write_may_add_and_widen_columns(
     )
     with pytest.raises(Exception, match="mergeSchema"):
         save(rows, store, orders)
-    save(rows, store, orders, mergeSchema="true")
     epoch = store.epoch
     save(rows, store, orders, mergeSchema="true")
-
     assert store.epoch == epoch + 1
+    save(rows, store, orders, mergeSchema="true")
+
+    assert store.epoch == epoch + 2
     stored = load(spark, store, orders).select("id", "n", "the tags").orderBy("id").collect()
     assert [tuple(row) for row in stored] == [(1, None, None), (2, 7_000_000_000, ["x"])]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        # A column that does not fit, beside one that is new and one that is wider.
+        "SELECT 1L AS id, 'ann' AS customer, 7L AS n, 'x' AS tag, 'much' AS amount",
+        # The table's NOT NULL column is missing.
+        "SELECT 1L AS id, 7L AS n, 'x' AS tag",
+        # The job fails, in the expression or in the writer.
+        "SELECT 1L AS id, 'ann' AS customer, 7L AS n, raise_error('no') AS tag",
+        "SELECT 1L AS id, nullif('ann', 'ann') AS customer, 7L AS n, 'x' AS tag",
+    ],
+)
+def test_a_merging_write_that_fails_changes_nothing(
+    spark: SparkSession, db: Database, store: Store, orders: str, query: str
+) -> None:
+    """Neither rows nor columns, whether it is refused or its job fails."""
+    db.sql("ALTER TABLE orders ADD COLUMN n INT")
+    before, schema = store.epoch, store.table(orders).schema
+    with pytest.raises(Exception, match=r"SchemaMismatchError|NullValueError|no") as refusal:
+        save(spark.sql(query), store, orders, mergeSchema="true")
+    assert "mergeSchema" not in str(refusal.value)
+    assert (store.epoch, store.table(orders).schema) == (before, schema)
+
+
+def test_a_stream_merges_columns(
+    spark: SparkSession, db: Database, store: Store, orders: str, tmp_path: Path
+) -> None:
+    """Each micro-batch that brings columns is one epoch, which a change feed reads, too."""
+    source, checkpoint = str(tmp_path / "source"), str(tmp_path / "checkpoint")
+    spark.sql("SELECT 1L AS id, 'ann' AS customer, 'x' AS tag").write.parquet(source)
+    before = store.epoch
+    rows = spark.readStream.schema("id BIGINT, customer STRING, tag STRING").parquet(source)
+    writer = rows.writeStream.format("relstate").option("table", orders)
+    writer = writer.option("mergeSchema", "true").option("checkpointLocation", checkpoint)
+    writer.trigger(availableNow=True).start(store.path).awaitTermination()
+    assert store.epoch == before + 1
+    (row,) = db.sql(f"SELECT tag FROM table_changes('orders', {store.epoch})").collect()
+    assert row.tag == "x"
 
 
 def test_a_key_is_not_widened_by_a_write(spark: SparkSession, store: Store, db: Database) -> None:

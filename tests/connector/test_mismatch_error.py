@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from relstate.connector.sink.merge_schema import mismatch_error
+from relstate.connector.sink.schema_mismatch import mismatch_error
 from relstate.storage import Store
 from relstate.storage.errors import SchemaMismatchError
 
@@ -55,8 +55,8 @@ def test_columns_of_a_commit_are_to_be_left_out(users: Store) -> None:
 def test_other_columns_may_be_added_by_the_write(users: Store) -> None:
     """A column that is not a change feed's is one that the table may get."""
     assert "mergeSchema=true, which does both" in message(users, "city")
-    users.add_columns("users", "_change_type STRING")
-    assert "mergeSchema=true, which does both" in message(users, "_change_type", "city")
+    users.add_columns("users", "_op STRING")
+    assert "mergeSchema=true, which does both" in message(users, "_op", "city")
 
 
 @pytest.mark.parametrize(

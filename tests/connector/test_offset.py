@@ -33,3 +33,15 @@ def test_what_is_no_offset_is_refused(value: object) -> None:
     """The checkpoint of another source is an error."""
     with pytest.raises(OptionError, match="the checkpoint belongs to another query"):
         FeedOffset.from_json(value)  # type: ignore[arg-type]
+
+
+def test_an_end_without_a_start_has_one_text() -> None:
+    """It is marked; the end after it, whose start is known, is not."""
+    offset = FeedOffset.whole(7, 3).unplaced_at(5)
+
+    text = json.dumps(offset.to_json())
+    assert text == (
+        '{"table": 7, "began": 3, "snapshot": true, "epoch": 5, "whole": false, "unplaced": true}'
+    )
+    assert FeedOffset.from_json(json.loads(text)) == offset
+    assert offset.at(9) == FeedOffset.whole(7, 3).after_snapshot().at(9)

@@ -114,6 +114,9 @@ def test_an_unknown_option_is_refused_with_the_nearest_names() -> None:
     """A misspelt option is never ignored."""
     with pytest.raises(OptionError, match=r"unknown option 'tabel'.*did you mean 'table'\?"):
         read_options({**PLACE, "tabel": "x"})
+    with pytest.raises(OptionError) as refusal:
+        write_options({"path": PLACE["path"], "tabel": "x"})
+    assert str(refusal.value) == "unknown option 'tabel' for a write; did you mean 'table'?"
 
 
 def test_an_option_of_other_systems_is_unknown() -> None:
@@ -161,8 +164,8 @@ def test_every_problem_is_told_at_once() -> None:
         read_options({"tabel": "x", "versionAsOf": "soon", "numPartitions": "0"})
 
     text = str(caught.value)
-    assert text.startswith("5 problems in the options of a read: ")
-    for part in ("'tabel'", "'versionAsOf'", "'numPartitions'", "'path'", "'table', the name"):
+    assert text.startswith("4 problems in the options of a read: ")
+    for part in ("'tabel'", "'versionAsOf'", "'numPartitions'", "'path'", "mean 'table'"):
         assert part in text
     assert "\n" not in text
 
@@ -268,3 +271,15 @@ def test_a_patch_excludes_what_is_for_rows(parse: Callable[..., WriteOptions]) -
         parse({**PLACE, "patch": "true", "opColumn": "op", "clustered": "true"})
     with pytest.raises(OptionError, match="leave out option 'mergeSchema'"):
         parse({**PLACE, "patch": "true", "mergeSchema": "true"})
+    with pytest.raises(OptionError, match="a patch has no row to set aside"):
+        parse({**PLACE, "patch": "true", "badRows": "quarantine"})
+
+
+@pytest.mark.parametrize("parse", [write_options, stream_write_options])
+def test_bad_rows_fail_unless_they_are_set_aside(parse: Callable[..., WriteOptions]) -> None:
+    """One of two words, in any case."""
+    assert not parse(PLACE).quarantine
+    assert not parse({**PLACE, "badRows": "fail"}).quarantine
+    assert parse({**PLACE, "BADROWS": "Quarantine"}).quarantine
+    with pytest.raises(OptionError, match="'badRows' is 'drop': it must be 'fail' or 'quarantine'"):
+        parse({**PLACE, "badRows": "drop"})

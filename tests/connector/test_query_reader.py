@@ -243,6 +243,26 @@ def test_a_reference_may_be_of_another_epoch(both: Database, store: Store) -> No
     assert counted(both, query.format("")) == 1
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "TIMESTAMP'{0}'", "timestamp_ltz '{0}'", "(TIMESTAMP'{0}' + INTERVAL '0' DAY)",
+        "to_timestamp('{0}')",
+    ],
+)  # fmt: skip
+def test_a_time_is_an_expression_of_constants(both: Database, store: Store, value: str) -> None:
+    """As in Spark; also as the source of a MERGE, and of RESTORE."""
+    moment = store.state.time
+    both.sql("INSERT INTO a VALUES (1000, 1, 'now', 1.0)")
+    text = datetime.datetime.fromtimestamp(moment / 1e6 + 1e-5, datetime.UTC).isoformat()
+    as_of = f"TIMESTAMP AS OF {value.format(text)}"
+    assert counted(both, f"SELECT count(*) FROM a {as_of} AS o") == 25
+    merge = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED BY SOURCE THEN DELETE"
+    both.sql(f"MERGE INTO a USING a {as_of} AS s ON a.id = s.id {merge}")
+    assert counted(both, "SELECT count(*) FROM a") == 25
+    both.sql(f"RESTORE a TO {as_of}")
+
+
 @pytest.mark.parametrize("statement", ["SELECT * FROM a {}", "RESTORE TABLE a TO {}"])
 def test_a_time_that_is_none_is_refused(both: Database, statement: str) -> None:
     """The error shows the text, not the query by which Spark reads it; with and without ANSI."""

@@ -10,6 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 import relstate
+from relstate.connector.source.read import partitions_of
 from relstate.storage import Store
 from support.planning import plan_read, refusal
 from support.spark import customers, load, orders_of, put_orders, save, schema_of
@@ -137,6 +138,15 @@ def test_a_refusal_reaches_the_user(spark: SparkSession, store: Store, filled: s
         load(spark, store, filled, versionAsOf=99)
 
 
+@pytest.mark.parametrize(
+    ("mebibytes", "partitions"),
+    [(0, 1), (1, 1), (33, 2), (200, 7), (256, 8), (1024, 8), (1025, 9), (3072, 24)],
+)
+def test_a_large_read_has_larger_partitions(mebibytes: int, partitions: int) -> None:
+    """A task costs the JVM much: a read of gigabytes has no more of them than Spark's of files."""
+    assert partitions_of(mebibytes << 20) == partitions
+
+
 @pytest.mark.parametrize("partitions", [1, 3, 256, 1000])
 def test_partitions_are_as_many_as_asked(
     spark: SparkSession, store: Store, filled: str, partitions: int
@@ -194,7 +204,7 @@ def test_what_is_not_there_is_told_by_name(
         reader.load(nothing)
     with pytest.raises(PySparkException, match=f"NotAStoreError: {folder}"):
         reader.load(str(folder))
-    with pytest.raises(PySparkException, match=r"OptionError: 3 problems .*'tabel'.*'path'"):
+    with pytest.raises(PySparkException, match=r"OptionError: 2 problems .*'tabel'.*'path'"):
         spark.read.format("relstate").option("tabel", "x").load()
 
 

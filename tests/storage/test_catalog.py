@@ -15,6 +15,7 @@ from relstate.storage.errors import (
     InternalTableError,
     OptionError,
     TableExistsError,
+    TableNameError,
     TableNotFoundError,
 )
 from support.faulty_environment import FaultyEnvironment
@@ -115,6 +116,8 @@ def test_a_table_is_renamed_in_one_epoch(filled: Store) -> None:
     filled.create_table("t", "x INT")
     with pytest.raises(TableExistsError):
         filled.rename_table("t", "U")
+    with pytest.raises(TableNameError, match="is reserved"):
+        filled.rename_table("u", "t__quarantine")
 
 
 def _creation_with_rows(store: Store, name: str) -> Proposal:

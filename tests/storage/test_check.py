@@ -53,7 +53,21 @@ def commit_pairs(
     name: str = "made-by-hand",
     table_id: int = 1,
 ) -> SegmentRecord:
-    """Commit a segment of these pairs, with right statistics but for the number of rows."""
+    """Commit what `written_pairs` writes."""
+    record = written_pairs(store, pairs, rows=rows, name=name, table_id=table_id)
+    committed(store, [record])
+    return record
+
+
+def written_pairs(
+    store: Store,
+    pairs: Sequence[Pair],
+    *,
+    rows: int | None = None,
+    name: str = "made-by-hand",
+    table_id: int = 1,
+) -> SegmentRecord:
+    """Write a segment of these pairs, with right statistics but for the number of rows."""
     record = write_pairs(store.environment, pairs, name=name)
     size = sum(len(key) + len(value) for key, value in pairs)
     prefix = KeyPrefix(table_id, 5)
@@ -69,9 +83,7 @@ def commit_pairs(
         max(primary_keys),
         parts=sum(is_part(value) for _, value in pairs),
     )
-    record = replace(record, tables=(statistics,))
-    committed(store, [record])
-    return record
+    return replace(record, tables=(statistics,))
 
 
 def is_part(value: bytes) -> bool:
@@ -224,6 +236,30 @@ def test_a_part_at_no_path_of_the_table_is_found(
     record = commit_pairs(documents, [part_of(documents, path, depth, Kind.PUT)], table_id=2)
 
     assert problem in problem_of(documents, record)
+
+
+@pytest.mark.parametrize(
+    ("path", "depth", "kind", "end"),
+    [
+        # A bit of the body that means nothing: of a plain value, and of an entry of a map.
+        (NOTE, 1, Kind.PUT, b"\x02\1\0\0\0"),
+        (PROPS + READ, 2, Kind.PUT, b"\x02\1\0\0\0"),
+        # Bytes after what removes a part, and after an empty value.
+        (NOTE, 1, Kind.DELETE, b"\0"),
+        (ADDRESS, 1, Kind.OBJECT, b"\0"),
+    ],
+)
+def test_a_part_that_no_writer_writes_is_found(
+    documents: Store, path: bytes, depth: int, kind: Kind, end: bytes
+) -> None:
+    """It reads right, and is not as it is written."""
+    key, value = part_of(documents, path, depth, Kind.DELETE)
+    header = bytes([value[0] & ~Kind.DELETE | kind]) + value[1:]
+    record = commit_pairs(documents, [(key, header + end)], table_id=2)
+
+    problem = problem_of(documents, record)
+    assert "k=7" in problem
+    assert "not as this row is written" in problem
 
 
 def test_a_part_in_another_vnode_is_found(documents: Store) -> None:
@@ -393,3 +429,76 @@ def test_a_log_that_cannot_be_read_is_a_problem(store: Store) -> None:
 
     (problem,) = store.check().problems
     assert "is missing" in problem
+
+
+def test_rows_of_a_table_that_no_readable_epoch_has_are_no_problem(store: Store) -> None:
+    """A file of two indexes outlives the one that was dropped, and the epochs that had it."""
+    store.create_table("pairs", "k BIGINT, x STRING, y STRING", primary_key=["k"])
+    store.create_index("pairs", "by_x", ["x"])
+    store.create_index("pairs", "by_y", ["y"])
+    upsert(store, "pairs", [(1, "a", "b")])
+    (segment,) = store.state.segments_of(store.state.table("pairs").definition.indexes[0].table_id)
+    store.drop_index("pairs", "by_x")
+    store.vacuum(0)
+
+    assert len(segment.table_ids) == 2
+    assert segment.name in store.state.segments
+    assert store.check().problems == ()
+
+
+def test_rows_of_a_table_that_never_was_are_found(store: Store) -> None:
+    """Its id is beyond those that the store has given."""
+    key, value = entry_of(store, 7, "x")
+    pairs = [(KeyPrefix(99, 5).id_bytes + key[1:], value)]
+    record = written_pairs(store, pairs, table_id=99)
+    last = store.state
+    entry = Entry(
+        commit_id="a" * 32,
+        parent=last.commit_id,
+        epoch=last.epoch + 1,
+        time=last.time,
+        started=last.time,
+        operation="write",
+        added=(record,),
+    )
+    assert append(Log(store.environment), entry)
+
+    assert problem_of(store, record).endswith("it holds rows of a table 99, which there never was")
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        # A version of 65,538 bytes whose length wrapped to 2.
+        ("910100 0200" + "0178" + "78" * 65_535 + "0000", "a row does not decode"),
+        # Of 65,536 + 5 bytes, of which the first five are a version: what follows is a body.
+        ("910100 0500" + "0178780000" + "78" * 65_536, "a row does not decode"),
+        ("910100 0500" + "0178780000" + "00 02000000 7878 61" + "61", ""),
+        ("910100 0500" + "0178780000" + "10 02000000 7878 61", "not as this row is written"),
+        ("910100 0500" + "0178780000" + "01 02000000 7878 61", "a row does not decode"),
+        ("910100 0500" + "0278780000" + "00 02000000 7878 61", "a row does not decode"),
+        ("920100 0500" + "0178780000", ""),
+        ("920100 0500" + "0178780000" + "00", "not as this row is written"),
+    ],
+)
+def test_a_value_that_no_writer_writes_is_found(tmp_path: Path, value: str, problem: str) -> None:
+    """A value must be the one that its row, read, is written as."""
+    path = str(tmp_path / "store")
+    with Store.create(path, vnode_count=5, shards=2, environment=unsynced(path)) as store:
+        columns = "k BIGINT, v STRING, x STRING"
+        store.create_table("t", columns, primary_key=["k"], version_column="v")
+        key = store.read_plan("t").open().encoding.encode_key((7,))
+        commit_pairs(store, [(key, bytes.fromhex(value))])
+
+        assert problem in " ".join(store.check().problems)
+        assert store.check().ok == (not problem)
+
+
+def test_a_bit_that_means_nothing_is_found(store: Store) -> None:
+    """A row that reads right, but is not as it is written, was not written by relstate."""
+    key, value = entry_of(store, 7, "seven")
+    record = commit_pairs(store, [(key, bytes([value[0] | 0x40]) + value[1:])])
+
+    problem = problem_of(store, record)
+    assert "k=7" in problem
+    assert "40736576656e, should be 00736576656e" in problem

@@ -104,10 +104,13 @@ def all_rows() -> Rows:
     return [row for group in GROUPS for row in group_rows(group)]
 
 
+_MANIFEST = ".manifest.json"
+
+
 def manifests_read(environment: FaultyEnvironment) -> set[str]:
     """Return the names of the manifests that were read."""
-    touches = (touch for touch in environment.touches if touch.startswith("read _archive"))
-    return {touch.split("/")[-1].split(".")[0] for touch in touches}
+    files = {touch.split("/")[-1] for touch in environment.touches if "read _archive" in touch}
+    return {file.removesuffix(_MANIFEST) for file in files if file.endswith(_MANIFEST)}
 
 
 def manifests_of(store: Store, shard: int | None) -> set[str]:

@@ -21,6 +21,7 @@ from relstate.storage.errors import (
     OptionError,
     SchemaError,
     SchemaMismatchError,
+    TableNotFoundError,
     ValueRangeError,
 )
 from relstate.storage.schema import ddl
@@ -460,6 +461,81 @@ def test_tables_that_have_no_parts(store: Store) -> None:
             store.create_table("t", columns, primary_key=["k"], encoding="document", sets=names)
     with pytest.raises(SchemaError, match="sets need encoding"):
         store.create_table("t", "k INT, a ARRAY<INT>", primary_key=["k"], sets=["a"])
+
+
+# The table may change while a writer lives
+
+
+def test_a_writer_does_not_age(store: Store, writer: DocumentWriter, clock: ManualClock) -> None:
+    """It is used for days, and with changes collected; each commit begins at the commit."""
+    for number in range(3):
+        clock.advance(30 * 3600)
+        writer.set(1, {"note": str(number)})
+        clock.advance(30 * 3600)
+        assert writer.commit() == store.epoch
+    assert row_of(store) == {"note": "2"}
+
+
+def test_what_is_written_has_the_ttl_of_its_commit(
+    store: Store, writer: DocumentWriter, clock: ManualClock
+) -> None:
+    """One that was set after the writer was made, and after changes were collected."""
+    store.set_ttl("t", 60)
+    writer.set(1, {"note": "x"})
+    writer.commit()
+    writer.set(2, {"note": "x"})
+    store.set_ttl("t", 600)
+    writer.commit()
+
+    assert store.table("t").ttl(1, "note") == 60
+    assert store.table("t").ttl(2, "note") == 600
+    clock.advance(61)
+    assert list(store.table("t").to_arrow().column("id").to_pylist()) == [2]
+
+
+def test_a_column_that_was_dropped_is_refused(store: Store, writer: DocumentWriter) -> None:
+    """When it is named, and at the commit of changes that were collected before."""
+    writer.set(1, {"note": "x", ("props", "a"): "1"})
+    store.drop_columns("t", "note")
+    epoch = store.epoch
+    with pytest.raises(SchemaMismatchError, match="'note' was dropped after its values"):
+        writer.commit()
+    assert store.epoch == epoch
+    fresh = store.document_writer("t")
+    with pytest.raises(SchemaMismatchError, match="note"):
+        fresh.set(1, {"note": "x"})
+    fresh.set(1, {("props", "a"): "1"})
+    fresh.commit()
+    store.drop_columns("t", "props")
+    with pytest.raises(SchemaMismatchError, match="props"):
+        fresh.set(1, {("props", "a"): "1"})
+
+
+def test_columns_that_were_added_renamed_or_widened(store: Store, writer: DocumentWriter) -> None:
+    """A writer knows added ones; a renamed one has what was collected, a widened one refuses it."""
+    store.add_columns("t", "more STRING")
+    writer.set(1, {"more": "x", "note": "y"})
+    store.rename_column("t", "note", "remark")
+    writer.commit()
+    assert row_of(store) == {"more": "x", "remark": "y"}
+    store.add_columns("t", "count INT")
+    writer.set(1, {"count": 1})
+    store.widen_column("t", "count", "BIGINT")
+    with pytest.raises(SchemaMismatchError, match="'count' was given another type"):
+        writer.commit()
+
+
+def test_a_table_that_was_created_again_is_refused(store: Store, writer: DocumentWriter) -> None:
+    """What was collected was for another one; afterwards the writer writes the new one."""
+    writer.set(1, {"note": "x"})
+    store.create_table(
+        "t", ADDRESSES, primary_key=["id"], encoding="document", or_replace=True, sets=["tags"]
+    )
+    with pytest.raises(TableNotFoundError, match="created again"):
+        writer.commit()
+    store.drop_table("t")
+    with pytest.raises(TableNotFoundError):
+        writer.commit()
 
 
 # Random histories

@@ -243,6 +243,7 @@ def test_hidden_columns_are_read_by_name_only(make_store: StoreMaker) -> None:
     assert table.get_rows([(7, "x")]).schema.names == ["a", "v"]
     assert plan.arrow_schema().names == ["a", "v"]
     assert plan.pruning().columns == ("a", "v")
+    assert store.read_plan("t", columns=[]).pruning().columns == ()
     assert next(plan.read((range(5),))).schema == plan.arrow_schema()
     named = store.read_plan("t", columns=["h", "a"])
     assert next(named.read((range(5),))).schema == named.arrow_schema()
@@ -308,3 +309,17 @@ def test_a_delete_needs_the_key_only(make_store: StoreMaker) -> None:
     gone = [(None, None), (7, None)]
     assert len(contents(store, "t")) == len(_ROWS) - 2
     assert [store.table("t").get(b, a) for a, b in gone] == [None, None]
+
+
+def test_zeros_of_either_sign_are_one_key(store: Store) -> None:
+    """The value in a key is 0.0, also in a struct; another column keeps the sign."""
+    store.create_table("t", "k DOUBLE, s STRUCT<f: FLOAT>, v DOUBLE", primary_key=["k", "s"])
+    for zero in (0.0, -0.0):
+        store.write("t", [{"k": zero, "s": {"f": -zero}, "v": -0.0}])
+
+    (row,) = store.table("t").to_dicts()
+    assert str(row) == "{'k': 0.0, 's': {'f': 0.0}, 'v': -0.0}"
+    for zero in (0.0, -0.0):
+        assert store.table("t").get(zero, {"f": zero}) is not None
+    store.delete("t", [{"k": -0.0, "s": {"f": 0.0}}])
+    assert store.table("t").to_dicts() == []

@@ -22,7 +22,7 @@ from relstate.storage import (
 )
 from relstate.storage.codec.ragged import sort_order
 from relstate.storage.limited_plan import sorted_first
-from relstate.storage.table import conditional
+from relstate.storage.table import keyorder
 from relstate.storage.table.prefixes import PrefixReader
 from support.examples import Seeds
 from support.stores import upsert
@@ -110,8 +110,8 @@ def test_the_first_rows_of_an_order_are_there(
 @pytest.fixture
 def keyed(store: Store, monkeypatch: pytest.MonkeyPatch) -> ReadPlan:
     """A table with the key (a DESC NULLS LAST, b), written in three files, some rows deleted."""
-    monkeypatch.setattr(conditional, "_FIRST_SHARE", 1e6)
-    monkeypatch.setattr(conditional, "_MOST_MISSES", 1000)
+    monkeypatch.setattr(keyorder, "_FIRST_SHARE", 1e6)
+    monkeypatch.setattr(keyorder, "_MOST_MISSES", 1000)
     store.create_table(
         "t",
         "a INT, b STRING, v INT",
@@ -197,9 +197,9 @@ def test_rows_are_not_sought_where_reading_all_is_quicker(
 
     assert firsts(keyed, limit, "v = 77") is not None
     assert firsts(keyed, limit, None) is not None
-    monkeypatch.setattr(conditional, "_MOST_MISSES", 100)
+    monkeypatch.setattr(keyorder, "_MOST_MISSES", 100)
     assert firsts(keyed, limit, "v = 77") is None
-    monkeypatch.setattr(conditional, "_FIRST_SHARE", 0.25)
+    monkeypatch.setattr(keyorder, "_FIRST_SHARE", 0.25)
     assert firsts(keyed, limit, None) is None
 
 

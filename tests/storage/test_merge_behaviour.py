@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,7 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relstate.storage import Store
-from relstate.storage.errors import OptionError, SchemaError, UsageError
+from relstate.storage.errors import (
+    OptionError,
+    SchemaError,
+    SchemaMismatchError,
+    UsageError,
+    ValueRangeError,
+)
 from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.schema.properties import Merge
 from support.examples import examples
@@ -35,15 +42,16 @@ class Model:
 
     def __init__(self, merge: Merge, versioned: bool) -> None:
         self.rows: dict[int, tuple[Any, ...]] = {}
-        self._versions: dict[int, int] = {}
+        self._versions: dict[int, tuple[int, bool]] = {}
         self._merge = merge
         self._versioned = versioned
 
     def write(self, is_delete: bool, rows: list[Row]) -> None:
         """Apply the rows of one write."""
         for row in rows:
-            version = -1 if row[1] is None else row[1]
-            if self._versioned and version < self._versions.get(row[0], -1):
+            # Of equal versions a delete is the greater one.
+            version = (-1 if row[1] is None else row[1], is_delete)
+            if self._versioned and version < self._versions.get(row[0], (-1, False)):
                 continue
             self._versions[row[0]] = version
             old = self.rows.get(row[0])
@@ -202,22 +210,49 @@ def test_rows_that_are_merged_have_no_ttl(tmp_path: Path) -> None:
         assert s.table("t").count() == 0
 
 
+@pytest.mark.parametrize("merge", ["overwrite", "partial"])
+@pytest.mark.parametrize("version", [5, None])
+@pytest.mark.parametrize("maintain", [Store.compact, Store.vacuum, Store.check])
+def test_a_delete_wins_over_a_row_of_the_same_version(
+    tmp_path: Path, merge: Merge, version: int | None, maintain: Callable[[Store], object]
+) -> None:
+    """Whichever comes first, in one commit or in two, before and after maintenance."""
+    row = batch([(1, version, 7, "x")])
+    with Store.create(str(tmp_path / "s"), vnode_count=4) as store:
+        for name in ("first", "last"):
+            store.create_table(name, COLUMNS, primary_key=["k"], merge=merge, version_column="v")
+        store.delete("first", row)
+        store.write("first", row)
+        store.write("last", row)
+        store.delete("last", row)
+        for name in ("first", "last"):
+            assert store.table(name).get(1) is None
+            maintain(store)
+            store.write(name, row)
+            assert store.table(name).to_arrow().num_rows == 0
+            store.write(name, batch([(1, 6, 8, "y")]))
+            assert stored_row(store.table(name), 1) == (1, 6, 8, "y")
+
+
 @settings(max_examples=examples(30))
 @given(writes=st.lists(WRITE, min_size=1, max_size=6))
 def test_several_version_columns_are_compared_in_order(
     writes: list[tuple[bool, list[Row]]],
 ) -> None:
-    """The greatest (v, b) of a key wins, NULL being the least, in any order and after a merge."""
+    """The greatest (v, b) of a key wins, NULL being the least, in any order and after a merge.
+
+    Of equal ones a delete wins, else the last write.
+    """
     with (
         TemporaryDirectory() as folder,
         Store.create(f"{folder}/s", vnode_count=4, environment=unsynced(f"{folder}/s")) as store,
     ):
         store.create_table("t", COLUMNS, primary_key=["k"], version_column=["v", "b"])
-        expected: dict[int, tuple[tuple[int, str], Row | None]] = {}
+        expected: dict[int, tuple[tuple[int, str, bool], Row | None]] = {}
         for is_delete, rows in writes:
             (store.delete if is_delete else store.write)("t", batch(rows))
             for row in rows:
-                version = (-1 if row[1] is None else row[1], row[3] or "")
+                version = (-1 if row[1] is None else row[1], row[3] or "", is_delete)
                 if row[0] not in expected or version >= expected[row[0]][0]:
                     expected[row[0]] = (version, None if is_delete else row)
         alive = {key: row for key, (_, row) in expected.items() if row is not None}
@@ -237,3 +272,92 @@ def test_version_columns_are_several_different_columns_outside_of_the_key(tmp_pa
         store.create_table("t", COLUMNS, primary_key=["k"], version_column=["v", "a"])
         with pytest.raises(SchemaError, match="version column"):
             store.drop_columns("t", "a")
+
+
+@pytest.mark.parametrize("text", ["v" * 65_532, "\0" * 32_766])
+def test_the_longest_version_is_stored(tmp_path: Path, text: str) -> None:
+    """Its length, as it is encoded, is the greatest that a header has room for."""
+    with Store.create(str(tmp_path / "s")) as store:
+        store.create_table(
+            "t", "id INT, v STRING, x STRING", primary_key=["id"], version_column="v"
+        )
+        store.write("t", [{"id": 1, "v": text, "x": "x"}])
+
+        assert store.table("t").get(1) == (1, text, "x")
+        assert store.check().ok
+
+
+@pytest.mark.parametrize("text", ["v" * 65_533, "v" * 65_535, "\0" * 32_767])
+@pytest.mark.parametrize("version_column", ["v", ["n", "v"]])
+def test_a_longer_version_is_refused(
+    tmp_path: Path, text: str, version_column: str | list[str]
+) -> None:
+    """Nothing of the write is stored, also of a delete; the message names the row."""
+    with Store.create(str(tmp_path / "s")) as store:
+        columns = "id INT, v STRING, x STRING, n INT"
+        store.create_table("t", columns, primary_key=["id"], version_column=version_column)
+        rows = [{"id": 1, "v": "a", "x": "x"}, {"id": 2, "v": text, "x": "x"}]
+        for write in (store.write, store.delete):
+            with pytest.raises(ValueRangeError, match=r"the row with id = 2 .* at most 65535"):
+                write("t", [{**row, "n": 1} for row in rows])
+        assert store.epoch == 2
+        assert store.check().orphans == 0
+
+
+def test_a_write_without_its_version_is_refused(tmp_path: Path) -> None:
+    """It would change nothing; a NULL is the lowest version, as before."""
+    with Store.create(str(tmp_path / "s")) as store:
+        store.create_table("t", "id INT, x INT, v INT", primary_key=["id"], version_column="v")
+        store.create_table(
+            "p", "id INT, x INT, v INT", primary_key=["id"], version_column="v", merge="partial"
+        )
+        for table in ("t", "p"):
+            store.write(table, [{"id": 1, "x": 1, "v": 10}])
+            epoch = store.epoch
+            for rows in (
+                [{"id": 1, "x": 2}],
+                [{"id": 2, "x": 2, "V": 1}, {"id": 1, "x": 2}],
+                pa.table({"id": [1], "x": [2]}),
+            ):
+                with pytest.raises(SchemaMismatchError, match=f"table {table}: .*'v' is missing"):
+                    store.write(table, rows)
+            with pytest.raises(SchemaMismatchError, match="'v' is missing; found id"):
+                store.delete(table, [{"id": 1}])
+            assert store.epoch == epoch
+            store.write(table, [{"id": 1, "x": 2, "v": None}])
+            store.delete(table, [{"id": 1, "v": None}])
+            assert store.table(table).get(1) == (1, 1, 10)
+            store.delete(table, [{"id": 1, "v": 10}])
+            assert store.table(table).get(1) is None
+
+
+def test_all_version_columns_are_given(tmp_path: Path) -> None:
+    """One of two is not enough."""
+    with Store.create(str(tmp_path / "s")) as store:
+        store.create_table(
+            "t", "id INT, v INT, n INT", primary_key=["id"], version_column=["v", "n"]
+        )
+        with pytest.raises(SchemaMismatchError, match="'n' is missing; found id, v"):
+            store.write("t", [{"id": 1, "v": 1}])
+
+
+def test_a_default_is_the_version_of_a_write_without_one(tmp_path: Path) -> None:
+    """Also of a delete, and if it is the time of the write."""
+    with Store.create(str(tmp_path / "s")) as store:
+        store.create_table("t", "id INT, x INT, v INT", primary_key=["id"], version_column="v")
+        store.set_default("t", "v", "7")
+        store.write("t", [{"id": n, "x": 1, "v": n} for n in (6, 7, 8)])
+        store.write("t", [{"id": n, "x": 2} for n in (6, 7, 8)])
+        assert [stored_row(store.table("t"), n).x for n in (6, 7, 8)] == [2, 2, 1]
+        store.delete("t", [{"id": n} for n in (6, 7, 8)])
+        assert [row["id"] for row in store.table("t").to_dicts()] == [8]
+
+        columns = "id INT, x INT, at TIMESTAMP"
+        store.create_table("c", columns, primary_key=["id"], version_column="at")
+        store.set_default("c", "at", "current_timestamp()")
+        store.write("c", [{"id": 1, "x": 1}])
+        store.write("c", [{"id": 1, "x": 2}])
+        assert stored_row(store.table("c"), 1).x == 2
+        store.delete("c", [{"id": 1}])
+        assert store.table("c").get(1) is None
+        assert store.check().ok

@@ -13,6 +13,7 @@ import pytest
 
 from relstate.storage import Store
 from relstate.storage.segment.registry import registry
+from support.places import in_folder
 from support.stores import upsert
 
 
@@ -93,13 +94,21 @@ def test_what_is_open_survives_a_fork(filled: Store) -> None:
 def test_a_lock_held_while_forking_does_not_stop_the_child(filled: Store) -> None:
     """Another thread may be opening a segment when the process forks; the child still can."""
     script = """
-        import os, sys
+        import os, sys, threading
         from relstate.storage import Store
-        from relstate.storage.segment import registry as module
+        from relstate.storage.segment.registry import registry
+
+        def hold():
+            with registry._lock:
+                held.set()
+                forked.wait()
 
         store = Store.open(sys.argv[1])
-        with module.registry._lock:
-            child = os.fork()
+        held, forked = threading.Event(), threading.Event()
+        thread = threading.Thread(target=hold)
+        thread.start()
+        held.wait()
+        child = os.fork()
         if child == 0:
             code = 1
             try:
@@ -107,6 +116,8 @@ def test_a_lock_held_while_forking_does_not_stop_the_child(filled: Store) -> Non
                 code = 0
             finally:
                 os._exit(code)
+        forked.set()
+        thread.join()
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     """
     run(script, filled.path)
@@ -123,7 +134,7 @@ def test_a_segment_read_while_forking_does_not_stop_the_child(filled: Store) -> 
         table = store.table("t")
         assert table.get(5) == (5, "second")
         for segment in list(registry._open.values()):
-            segment._lock.acquire()
+            segment._lock.__enter__()
         child = os.fork()
         if child == 0:
             code = 1
@@ -176,6 +187,89 @@ def test_a_table_of_more_segments_than_descriptors_is_read(store: Store) -> None
             assert store.check().ok
     """
     run(script, store.path)
+
+
+@in_folder
+def test_what_vacuum_removed_is_released_at_the_next_look(filled: Store) -> None:
+    """Another process has read the files; it keeps those that a snapshot of its own has opened."""
+    for key in range(20, 30):
+        upsert(filled, "t", [(key, "more")])
+    filled.create_table("other", "k BIGINT", primary_key=["k"])
+    upsert(filled, "other", [(1,)])
+    script = """
+        import os, sys
+        from relstate.storage import Store
+
+        def removed():
+            with open("/proc/self/maps") as maps:
+                mapped = {line.split()[5] for line in maps if "(deleted)" in line}
+            links = (f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd"))
+            names = [os.readlink(link) for link in links if os.path.lexists(link)]
+            opened = {name.split()[0] for name in names if "(deleted)" in name}
+            return {name for name in mapped | opened if name.endswith(".lmdb")}
+
+        store = Store.open(sys.argv[1])
+        other, then = store.table("other"), store.at(4).table("t")
+        assert store.table("t").count() == 20
+        assert then.count() == 10
+        assert other.get(1) == (1,)
+        print("read", flush=True)
+        sys.stdin.readline()
+        assert len(removed()) > 2, removed()
+        assert other.get(1) == (1,)
+        assert len(removed()) == 2, removed()
+        assert then.get(5) == (5, "second")
+        del then
+        assert not removed(), removed()
+        assert store.table("t").count() == 20
+    """
+    arguments = [sys.executable, "-c", textwrap.dedent(script), filled.path]
+    with subprocess.Popen(
+        arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as reader:
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == "read\n"
+        filled.compact()
+        filled.vacuum(0)
+        _, errors = reader.communicate("\n", timeout=120)
+    assert reader.returncode == 0, errors[-3000:]
+
+
+def test_files_that_were_merged_away_do_not_stay_open(filled: Store) -> None:
+    """A process that commits and reads for long, without a vacuum, opens no more and more."""
+    table = filled.table("t")
+
+    def descriptors_after(commits: int) -> int:
+        for number in range(commits):
+            upsert(filled, "t", [(number % 10, str(number))])
+            assert table.get(number % 10) == (number % 10, str(number))
+        return len(os.listdir("/proc/self/fd"))
+
+    before = descriptors_after(100)
+
+    assert descriptors_after(200) <= before + 100
+
+
+def test_nothing_is_remembered_of_files_that_vacuum_removed(filled: Store) -> None:
+    """Neither handles nor hashes: a process knows files that are there."""
+
+    def remembered() -> set[str]:
+        return {*registry.kept(filled.environment), *registry.verified(filled.environment)}
+
+    with Store.open(filled.path) as other:
+        for key in range(20):
+            upsert(filled, "t", [(key, "more")])
+            assert other.table("t").get(key) == (key, "more")
+        before = remembered()
+        filled.compact()
+        assert other.table("t").count() == 20
+        filled.vacuum(0)
+        assert other.epoch == filled.epoch
+
+    live = set(filled.state.segments)
+    assert len(before) > 20
+    assert before - live
+    assert not remembered() - live
 
 
 def test_closing_releases_every_descriptor(filled: Store) -> None:

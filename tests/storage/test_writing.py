@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -128,7 +129,7 @@ def test_an_iterator_of_dicts_is_one_epoch(filled: Store, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("row", "error", "words"),
     [
-        ({"k": 1, "n": 2.5}, DataError, "the column 'n' cannot be DECIMAL"),
+        ({"k": 1, "n": 2.555}, DataError, "the column 'n' cannot be DECIMAL"),
         ({"k": 1 << 40}, DataError, "the column 'k' cannot be INT"),
         ({"k": 1, "x": 3}, SchemaMismatchError, "x"),
         ({"n": 3}, SchemaMismatchError, "k"),
@@ -214,3 +215,74 @@ def test_a_strict_commit_during_a_vacuum_is_a_conflict(filled: Store) -> None:
         table.commit()
     assert vacuum.happened
     assert filled.table("t").get(7) == (7, "other")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda names: pa.table({name: pa.array([], pa.int32()) for name in names}),
+        lambda names: pa.record_batch({name: pa.array([], pa.int32()) for name in names}),
+        lambda names: pd.DataFrame({name: [] for name in names}, dtype="int32"),
+        lambda names: iter([pa.record_batch({name: pa.array([], pa.int32()) for name in names})]),
+    ],
+    ids=["table", "batch", "pandas", "iterator"],
+)
+def test_rows_that_are_none_have_the_columns_too(tmp_path: Path, make: Any) -> None:
+    """An empty batch with wrong columns is refused as one with rows is; a right one is nothing."""
+    with Store.create(str(tmp_path / "s")) as store:
+        store.create_table("t", "id INT, n INT NOT NULL, x INT", primary_key=["id"])
+        store.create_table("keyless", "id INT, x INT")
+        store.create_table("d", "id INT, x INT", primary_key=["id"], encoding="document")
+        epoch = store.epoch
+        for table, names in (("t", ["id", "n", "y"]), ("t", ["id"]), ("keyless", ["y"])):
+            with pytest.raises(SchemaMismatchError):
+                store.write(table, make(names))
+        with pytest.raises(SchemaMismatchError, match="unknown column 'y'"):
+            store.write("t", make(["id", "n", "y"]), overwrite=True)
+        with pytest.raises(SchemaMismatchError, match="'id' is missing"):
+            store.delete("t", make(["n"]))
+        with pytest.raises(SchemaMismatchError):
+            store.patch("d", make(["id", "y"]))
+        assert store.epoch == epoch
+        store.write("t", make(["N", "id"]))
+        store.delete("t", make(["id"]))
+        store.write("keyless", make(["x"]))
+        store.patch("d", make(["id", "x"]))
+        assert store.table("t").count() == 0
+
+
+def test_a_state_table_is_written_under_the_present_schema(tmp_path: Path) -> None:
+    """After `clear` and after a commit its rows have the columns that were added since."""
+    with Store.create(str(tmp_path / "s")) as store:
+        store.create_table("t", "id INT, x INT", primary_key=["id"])
+        state = store.state_table("t")
+        state.insert((1, 1))
+        store.add_columns("t", "y INT")
+        state.commit()
+        state.insert((2, 2, 2))
+        state.commit()
+        state.insert((3, 3, 3))
+        store.drop_columns("t", "x")
+        state.clear()
+        state.insert((4, 4))
+        assert state.get_row(4) == (4, 4)
+        assert state.get_row(2) == (2, 2)
+        state.commit()
+
+        assert [tuple(row.values()) for row in store.table("t").to_dicts()] == [
+            (1, None),
+            (2, 2),
+            (4, 4),
+        ]
+        assert store.check().ok
+
+
+def test_a_state_table_is_refused_once_its_table_has_a_ttl(tmp_path: Path) -> None:
+    """What could not be opened as a state table is not written by one that was opened before."""
+    with Store.create(str(tmp_path / "s")) as store:
+        store.create_table("t", "id INT, x INT", primary_key=["id"])
+        state = store.state_table("t")
+        store.set_ttl("t", 60)
+        state.clear()
+        with pytest.raises(UsageError, match="expire"):
+            state.insert((1, 1))

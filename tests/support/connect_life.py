@@ -68,6 +68,40 @@ def keep_views(spark: SparkSession, path: str) -> None:
     assert all(report.problems == () for report in db.check_views())
 
 
+def keep_settings(spark: SparkSession, path: str) -> None:
+    """Create a view under settings of the session, and refresh and check it under others."""
+    db = relstate.connect(spark, path)
+    db.sql("CREATE TABLE d (id BIGINT PRIMARY KEY, Day STRING, n DECIMAL(38, 18))")
+    db.sql("INSERT INTO d VALUES (1, '2024-1-2', 1.234567890123456789)")
+    settings = {
+        "mapKeyDedupPolicy": "LAST_WIN", "legacy.timeParserPolicy": "LEGACY",
+        "decimalOperations.allowPrecisionLoss": "false", "caseSensitive": "true",
+        "session.timeZone": "Asia/Kolkata",
+    }  # fmt: skip
+    before = {name: spark.conf.get(f"spark.sql.{name}") for name in settings}
+    query = (
+        "SELECT id, map('a', id, lower('A'), id + 1) AS m, n * n AS p, "
+        "unix_micros(to_timestamp(Day, 'yyyy-MM-dd')) AS at FROM d"
+    )
+    for name, value in settings.items():
+        spark.conf.set(f"spark.sql.{name}", value)
+    db.sql(f"CREATE MATERIALIZED VIEW kept AS {query}")
+    db.table("d").createOrReplaceTempView("d")
+    expected = list(map(str, rows_of(spark.sql(query))))
+    for name, other in before.items():
+        spark.conf.set(f"spark.sql.{name}", str(other))
+    assert [str(row) for row in rows_of(db.table("kept"))] == expected
+    db.sql("INSERT INTO d SELECT 2, Day, n FROM d")
+    assert db.refresh("kept").views == ("kept",)
+    first, second = (list(row) for row in rows_of(db.table("kept")))
+    assert str(first[2]) == str(second[2]) == "1.524157875323883675019051998750190521"
+    assert (first[3], second[1]) == (second[3], {"a": 3})
+    assert [report.problems for report in db.check_views("kept")] == [()]
+    described = db.sql("DESCRIBE EXTENDED kept").collect()
+    details = {row.col_name: row.data_type for row in described}
+    assert all(details[f"spark.sql.{name}"] == value for name, value in settings.items())
+
+
 def apply_all(spark: SparkSession, path: str, folder: str) -> None:
     """Apply changes and Debezium's events, as a batch, with history, and as streams."""
     db = relstate.connect(spark, path)

@@ -224,6 +224,10 @@ class _FaultyDisk(Disk):
         with self._touch("list", path):
             return super().list(path)
 
+    def resolve(self, path: str) -> str:
+        with self._touch("resolve", path):
+            return super().resolve(path)
+
     def make_folder(self, path: str) -> None:
         with self._touch("make", path):
             super().make_folder(path)
@@ -236,6 +240,11 @@ class _FaultyDisk(Disk):
     def link(self, source: str, target: str) -> None:
         with self._touch("link", target):
             super().link(source, target)
+
+    def rename(self, source: str, target: str) -> None:
+        with self._touch("rename to", target):
+            self.platter.forget(target)
+            super().rename(source, target)
 
     def remove(self, path: str) -> None:
         with self._touch("remove", path):

@@ -21,5 +21,8 @@ class Recorder(ViewStreamListener):
     def on_refresh(self, progress: Mapping[str, Any]) -> None:
         self.heard.append(dict(progress))
 
+    def on_failure(self, view: str, error: Exception) -> None:
+        self.heard.append(("failure", view, str(error)))
+
     def on_end(self, error: BaseException | None) -> None:
         self.heard.append(("end", error))

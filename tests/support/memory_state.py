@@ -1,7 +1,7 @@
 """The state table of an executor in memory: what `State` promises, as plainly as can be.
 
-As in a store, rows are visible once they are committed, and keys are read back as the key codec
-decodes them (-0 is 0).
+As in a store, rows are visible once they are committed, and read back as they were written: of
+equal keys, as -0 and 0, that which was written last.
 """
 
 from __future__ import annotations
@@ -178,13 +178,7 @@ class MemoryState:
     def write(self, rows: pa.RecordBatch, deleted: NDArray[np.bool_] | None = None) -> None:
         """Put or delete rows, visible from `commit` on. A column that is missing is NULL."""
         keys = self._encode(rows, len(self.spec.primary_key))
-        decoded = dict(
-            zip(self._key_names, self._codec(len(self._key_names)).decode(keys), strict=True)
-        )
-        columns = [
-            decoded[field.name] if field.name in decoded else self._value(rows, field)
-            for field in self.schema
-        ]
+        columns = [self._value(rows, field) for field in self.schema]
         batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         is_deleted = np.zeros(len(keys), np.bool_) if deleted is None else deleted
         assert len(is_deleted) == len(keys)

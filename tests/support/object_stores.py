@@ -266,17 +266,23 @@ def s3_options(endpoint: str, cache: Path, **options: str) -> dict[str, str]:
     }
 
 
-TROUBLES = ("drop", "lose", "twice", "delay", "cut", "500", "503", "429", "412", "late500")
+TROUBLES = ("drop", "lose", "twice", "delay", "cut", "500", "503", "429", "412", "409", "late500")
 
 
 @contextmanager
 def unreliable_proxy(
-    endpoint: str, seed: int, share: float, troubles: Sequence[str] = TROUBLES
+    endpoint: str,
+    seed: int,
+    share: float,
+    troubles: Sequence[str] = TROUBLES,
+    paths: str = "",
 ) -> Iterator[str]:
     """Run a proxy before a server; yield its endpoint.
 
-    Of so large a share of the requests it draws one to be answered by an error before or after it
-    was carried out, carried out twice, delayed, or cut off in the middle of its answer.
+    Of so large a share of the requests for paths in which a pattern is found it draws one to
+    be answered by an error before or after it was carried out, carried out twice, delayed, or cut
+    off in the middle of its answer. By 409 S3 refuses a create-only put while another request for
+    its key is under way.
     """
     target = re.sub("^http://([^/]*).*", r"\1", endpoint)
     draw = random.Random(seed)
@@ -315,12 +321,12 @@ def unreliable_proxy(
         def _serve(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             trouble = "none"
-            if draw.random() < share:
+            if re.search(paths, self.path) and draw.random() < share:
                 trouble = draw.choice(troubles)
             if trouble == "drop":
                 self.close_connection = True
                 return
-            if trouble in ("500", "503", "429", "412"):
+            if trouble in ("500", "503", "429", "412", "409"):
                 self._answer(int(trouble), [], b"")
                 return
             if trouble == "delay":

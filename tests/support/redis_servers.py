@@ -176,6 +176,14 @@ def real_redis(folder: Path) -> Iterator[Connection]:
             process.terminate()
 
 
+def another(client: Connection) -> Connection:
+    """Return a new connection to the server of another."""
+    address = client.socket.getpeername()
+    if isinstance(address, str):
+        return Connection(connected(address))
+    return Connection(socket.create_connection(address, SECONDS))
+
+
 def connected(path: str) -> socket.socket:
     """Return a connection to a socket at a path, once something listens there."""
     deadline = time.monotonic() + SECONDS

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from relstate.connector.views.quarantine import new_quarantine
 from relstate.storage import (
     NewProgress,
     NewTable,
@@ -16,6 +18,7 @@ from relstate.storage import (
     TableSchema,
     ViewInput,
     WriteTarget,
+    quarantine_name,
     types,
 )
 from relstate.vnode import VnodeMapping
@@ -23,7 +26,13 @@ from relstate.vnode import VnodeMapping
 _FIELDS = [types.Field("k", types.BigInt()), types.Field("n", types.BigInt())]
 
 
-def new_view(store: Store, name: str, *inputs: str, columns: tuple[int, ...] = (1,)) -> NewView:
+def new_view(
+    store: Store,
+    name: str,
+    *inputs: str,
+    columns: tuple[int, ...] = (1,),
+    has_quarantine: bool = False,
+) -> NewView:
     """Return a view with two state tables that reads some columns of tables of a store."""
     rows = TableSchema.build(_FIELDS, ["k"], nullable_key=True)
     state = TableSchema.build(_FIELDS, ["k"], (), nullable_key=True)
@@ -36,6 +45,7 @@ def new_view(store: Store, name: str, *inputs: str, columns: tuple[int, ...] = (
         VnodeMapping.balanced(store.settings.vnode_count, 2),
         {"zone": "UTC"},
         {"kind": "scan"},
+        quarantine=new_quarantine(name) if has_quarantine else None,
     )
 
 
@@ -64,6 +74,24 @@ def view_rows(store: Store, name: str, *keys: int | None) -> tuple[SegmentRecord
     """Write rows of a view's table; return the segments for a commit."""
     writer = internal_target(store, name).open(store.environment)
     writer.write(pa.RecordBatch.from_pydict({"k": pa.array(keys, pa.int64())}))
+    return writer.finish()
+
+
+def quarantined_rows(
+    store: Store, view: str, table: str, keys: Sequence[int], error: str
+) -> tuple[SegmentRecord, ...]:
+    """Write rows that a view leaves out, by keys; return the segments for a commit."""
+    count, table_id = len(keys), store.state.table(table).definition.table_id
+    columns = {
+        "source": pa.array([table_id] * count, pa.int64()),
+        "row_key": pa.array([key.to_bytes(8) for key in keys], pa.binary()),
+        "table": pa.array([table] * count),
+        "key": pa.array([f'{{"k": {key}}}' for key in keys]),
+        "error": pa.array([error] * count),
+        "epoch": pa.array([store.epoch] * count, pa.int64()),
+    }
+    writer = internal_target(store, quarantine_name(view)).open(store.environment)
+    writer.write(pa.RecordBatch.from_pydict(columns))
     return writer.finish()
 
 

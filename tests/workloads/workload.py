@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from relstate.storage import Kind, Proposal, SegmentRecord, Store, TableSchema
 from relstate.storage.schema.ddl import parse_columns
+from relstate.vnode import cached_property
 
 FOLDER = Path(__file__).parent
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from relstate.vnode import cached_property
 
 from ..peer import Work
 from ..rows import FIRST_TIME

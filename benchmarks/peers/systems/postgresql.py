@@ -7,12 +7,13 @@ import pwd
 import shutil
 import subprocess
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from relstate.vnode import cached_property
 
 from ..peer import Work, checksum
 from ..rows import FIRST_TIME

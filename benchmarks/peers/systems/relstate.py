@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+
+from relstate.vnode import cached_property
 
 from ..peer import Work
 from ..rows import SQL_COLUMNS

@@ -2,6 +2,7 @@
 
 from .append_only import append_only
 from .backfill import backfill
+from .bad_rows import bad_rows
 from .epochs import epochs
 from .latency import latency
 from .memory import memory
@@ -13,6 +14,7 @@ from .windows import windows
 __all__ = [
     "append_only",
     "backfill",
+    "bad_rows",
     "epochs",
     "latency",
     "memory",

@@ -12,6 +12,8 @@
       || (!selection.isCollapsed && main.contains(selection.anchorNode));
   };
   const offsets = () => Array.from(main.querySelectorAll(".wide"), wide => wide.scrollLeft);
+  // A reader of the screen hears what changes here; what is the same is not said again.
+  const say = text => { if (live.textContent !== text) live.textContent = text; };
 
   async function replace() {
     const response = await fetch(location.href, { headers: { Accept: "text/html" } });
@@ -33,9 +35,9 @@
       const changed = epoch !== null && answer.epoch !== epoch;
       if (changed || Date.now() - shown > AT_LEAST_EVERY) await replace();
       epoch = answer.epoch;
-      live.textContent = `live · epoch ${epoch}`;
+      say(`live · epoch ${epoch}`);
     } catch {
-      live.textContent = "not connected";
+      say("not connected");
     } finally {
       busy = false;
     }

@@ -232,10 +232,11 @@ def _rows(groups: Groups, outputs: Columns, fields: Sequence[types.Field]) -> pa
 
 
 def _differ(fields: Sequence[types.Field], old: Columns, new: Columns, existed: Mask) -> Mask:
-    """Return which of the rows that existed differ; NaN equals NaN, and -0 equals 0."""
+    """Return which of the rows that existed differ; NaN equals NaN, and -0 is not 0."""
     differ = np.zeros(len(existed), np.bool_)
     if fields and existed.any():
-        codec = KeyCodec([field.type for field in fields], [Order(field.name) for field in fields])
+        orders = [Order(field.name) for field in fields]
+        codec = KeyCodec([field.type for field in fields], orders, tells_zeros=True)
         keys = (codec.encode([columns[f.name] for f in fields]) for columns in (old, new))
         differ = np.asarray(pc.not_equal(*keys))
     return differ

@@ -21,13 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from relstate.storage import OP_COLUMN, Op, RowCodec, types
+from relstate.vnode import cached_property
 
 from ..plan.broadcast_join import BroadcastJoin
 from ..plan.join import JoinKind

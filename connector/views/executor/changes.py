@@ -43,7 +43,6 @@ class Changes:
 
         ConsistencyError, which names ``where``, if a key is inserted or deleted twice.
         """
-        rows = row_keys.normalize(rows)
         keys = row_keys.encode(rows)
         # The sort below is stable: deletes stay first.
         by_op = np.concatenate([np.flatnonzero(~inserts), np.flatnonzero(inserts)])

@@ -190,7 +190,7 @@ class _KeptSide:
         return self._output(affected, self._is_output(old), self._is_output(new), schema)
 
     def _find_affected(self, own: Changes, pairs: pa.RecordBatch) -> _AffectedRows:
-        pair_rows = pairs.select(self._names)  # normalized by the join
+        pair_rows = pairs.select(self._names)
         (own_codes, pair_codes), count = number_keys([own.keys, self._keys.encode(pair_rows)])
         delta = np.zeros(count, np.int64)
         np.add.at(delta, pair_codes, _match_counts(pairs))

@@ -8,7 +8,6 @@ Does not know: functions, state tables, what is computed over a group.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from relstate.storage import ragged
+from relstate.vnode import cached_property
 
 from .rowkeys import Codes, RowKeys, first_positions, number_sorted_keys
 from .state import Positions

@@ -35,7 +35,7 @@ class DifferenceExecutor(Executor[KeyedRecompute]):
         super().__init__(node, states, is_ansi)
         self._keys = RowKeys(node.fields, [Order(name) for name in node.key])
         self._groups = RowKeys(node.fields, [Order(name) for name in node.group])
-        self._values = [field for field in node.fields if field.name not in node.key]
+        self._values = self._keys.values(node.fields)
         self._schema = chunk_schema(node.fields)
 
     @classmethod
@@ -48,9 +48,7 @@ class DifferenceExecutor(Executor[KeyedRecompute]):
         """Return the changes of the output, after writing them."""
         if not chunk.num_rows:
             return empty_chunk(self._schema)
-        new = self._keys.normalize(
-            chunk.filter(pa.array(insert_mask(chunk))).select(list(self.node.names))
-        )
+        new = chunk.filter(pa.array(insert_mask(chunk))).select(list(self.node.names))
         old = self._stored_rows(chunk, new.schema)
         old_keys, new_keys = self._keys.encode(old), self._keys.encode(new)
         (old_codes, new_codes), _ = number_keys([old_keys, new_keys])

@@ -4,7 +4,8 @@ If rows are only inserted, the extreme is in the group's row. Otherwise all valu
 table of their own, sorted so that the extreme is the first of its group. That table is read only
 for groups in which a row with the extreme was deleted and no value at least as good was inserted.
 
-Promises: values compare as in Spark, by the key codec: NaN is the greatest, -0 equals 0.
+Promises: values compare as in Spark, by the key codec: NaN is the greatest. Of -0 and 0, which
+are equal, -0 counts as the lesser, so that a group has one extreme whatever the order of its rows.
 Does not know: the other parts of a group's row.
 """
 
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from relstate.storage import KeyCodec, ragged, types
 
 from ..plan.aggregate import Aggregate
-from ..plan.node import Order
+from ..plan.node import Order, free_name
 from .deltas import Deltas, Groups, Runs
 from .executor import StateTableSpec, state_mismatch_error
 from .part import Columns, Part
@@ -55,6 +56,11 @@ class Extreme(Part):
     def value_name(self) -> str:
         """The name of the values in their table."""
         return self.argument
+
+    @property
+    def is_encoded(self) -> bool:
+        """Whether the table has the values as `encode` returns them: a key has no -0."""
+        return types.holds_floats(self.type)
 
     @property
     def fields(self) -> tuple[types.Field, ...]:
@@ -111,7 +117,7 @@ class Extreme(Part):
 
     @property
     def _codec(self) -> KeyCodec:
-        return KeyCodec([self.type], [value_order("", self.is_greatest)])
+        return KeyCodec([self.type], [value_order("", self.is_greatest)], tells_zeros=True)
 
 
 def value_order(name: str, is_greatest: bool) -> Order:
@@ -122,11 +128,27 @@ def value_order(name: str, is_greatest: bool) -> Order:
 def extreme_table(node: Aggregate, extreme: Extreme, role: str) -> StateTableSpec:
     """Return the table of an extreme's values: group / value / the child's key."""
     argument = extreme.argument
+    if extreme.is_encoded:
+        return _encoded_table(node, extreme, role)
     orders = {name: Order(name) for name in (*node.group, argument, *node.child.key)}
     if argument not in node.group:
         orders[argument] = value_order(argument, extreme.is_greatest)
     fields = tuple(types.Field(name, node.child.type_of(name)) for name in orders)
     return StateTableSpec(role, fields, tuple(orders.values()), node.distribution or ())
+
+
+def _encoded_table(node: Aggregate, extreme: Extreme, role: str) -> StateTableSpec:
+    """Return the table of an extreme's encoded values: group / value / the child's key.
+
+    The value is the first of its columns.
+    """
+    names = tuple(dict.fromkeys((*node.group, *node.child.key)))
+    name = free_name("value", {other.lower() for other in names})
+    fields = [types.Field(other, node.child.type_of(other)) for other in names]
+    rest = (other for other in names if other not in node.group)
+    key = tuple(map(Order, dict.fromkeys((*node.group, name, *rest))))
+    columns = (types.Field(name, types.Binary()), *fields)
+    return StateTableSpec(role, columns, key, node.distribution or ())
 
 
 class ExtremeTable:
@@ -137,6 +159,7 @@ class ExtremeTable:
         self._spec = spec
         self._state = state
         self._row_keys = RowKeys(spec.fields, spec.primary_key)
+        self._value_name = spec.fields[0].name if extreme.is_encoded else extreme.value_name
 
     def advance(
         self,
@@ -151,7 +174,7 @@ class ExtremeTable:
         ``exists``: which groups still have rows. ConsistencyError if a deleted value is better than
         the extreme, so that it cannot have existed.
         """
-        rows = chunk.select(list(self._row_keys.names)).take(pa.array(deltas.rows))
+        rows = self._rows(chunk, deltas)
         extremes = self._extreme.encoded(before)
         if (deltas.weights > 0).all():
             # As in a backfill: no change cancels another, and the extreme can only improve.
@@ -180,6 +203,18 @@ class ExtremeTable:
                 new_extremes, _key_per_group(best_values, to_read[indices], len(groups))
             )
         return self._extreme.decode(new_extremes)
+
+    def _rows(self, chunk: pa.RecordBatch, deltas: Deltas) -> pa.RecordBatch:
+        """Return the rows of the table that change."""
+        positions, names = pa.array(deltas.rows), self._row_keys.names
+        if not self._extreme.is_encoded:
+            return chunk.select(list(names)).take(positions)
+        values = self._extreme.encode(deltas.values).cast(pa.binary())
+        columns = [
+            values if name == self._value_name else chunk.column(name).take(positions)
+            for name in names
+        ]
+        return pa.RecordBatch.from_arrays(columns, names=list(names))
 
     def _write(self, rows: pa.RecordBatch, weights: NDArray[np.int64], changed: Mask) -> None:
         if changed.any():
@@ -213,8 +248,10 @@ class ExtremeTable:
         remains = ~np.asarray(pc.is_in(self._row_keys.encode(rows), value_set=removed_keys))
         indices = indices[remains]
         firsts = first_positions(indices)
-        values = rows.column(self._extreme.value_name).filter(pa.array(remains))
-        return indices[firsts], self._extreme.encode(values.take(pa.array(firsts)))
+        values = rows.column(self._value_name).filter(pa.array(remains)).take(pa.array(firsts))
+        if self._extreme.is_encoded:
+            return indices[firsts], values.cast(pa.large_binary())
+        return indices[firsts], self._extreme.encode(values)
 
 
 def _filter_deltas(deltas: Deltas, mask: Mask) -> Deltas:

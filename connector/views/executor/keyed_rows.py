@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from relstate.storage import OP_COLUMN, Op, types
 
 from ..plan.node import Names, Order
-from ..plan.recompute import DistinctSet, KeyedRecompute
+from ..plan.recompute import DistinctSet, GroupRecompute, KeyedRecompute
 from .changes import Changes, Mask, chunk_schema, empty_chunk, insert_mask, with_schema
 from .deltas import group_rows
 from .executor import Executor, StateTableSpec, check_fits_state
@@ -97,6 +97,8 @@ class KeyedRowsExecutor(Executor[KeyedRecompute]):
         order = np.argsort(np.concatenate([stored_codes[remaining], codes[inserted]]))
         changes.write_to(self.states[0], [field.name for field in self._spec.fields])
         rows = pa.concat_batches([stored, changes.rows]).take(pa.array(positions[order]))
+        if isinstance(self.node, GroupRecompute):
+            rows = self._groups.normalize(rows)
         return self._output(_KeyedRows(rows, row_groups[order]), groups)
 
     @property

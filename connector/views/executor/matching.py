@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -24,6 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from relstate.storage import ragged
+from relstate.vnode import cached_property
 
 from ..plan.broadcast_join import BroadcastJoin, Comparator, Comparison
 from ..plan.node import Order

@@ -56,6 +56,11 @@ class Mode(Extreme):
         """The name of the ranks."""
         return self.rank_name
 
+    @property
+    def is_encoded(self) -> bool:
+        """False: of the distinct values none is -0."""
+        return False
+
     def modes(self, columns: Columns) -> pa.Array:
         """Return the most frequent values."""
         return pc.struct_field(self.of(columns), [1])

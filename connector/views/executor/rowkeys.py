@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -18,10 +17,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from relstate.storage import KeyCodec, arrow, ragged, types
+from relstate.vnode import cached_property
 
 from ..plan.node import Order
 
-_FLOATS = (types.Float, types.Double)
 Codes: TypeAlias = NDArray[np.int64]
 Rows: TypeAlias = NDArray[np.int64]
 
@@ -35,16 +34,20 @@ class RowKeys:
         self.names = tuple(order.name for order in key)
         self.fields = tuple(by_name[name] for name in self.names)
         self._codec = KeyCodec([field.type for field in self.fields], key)
-        self._floating = tuple(field for field in self.fields if _holds_floats(field.type))
+        self._floating = tuple(field for field in self.fields if types.holds_floats(field.type))
 
     def encode(self, rows: pa.RecordBatch) -> ragged.Bytes:
         """Return the key of every row."""
         return self._codec.encode([rows.column(name) for name in self.names])
 
-    def normalize(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows with the key's values as a state table returns them.
+    def decode(self, keys: ragged.Bytes) -> list[pa.Array]:
+        """Return the columns of encoded keys."""
+        return self._codec.decode(keys)
 
-        Equal floats become one value: -0 becomes 0, and every NaN the same NaN.
+    def normalize(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows with one value for equal floats in the key, as GROUP BY does.
+
+        -0 becomes 0, and every NaN the same NaN.
         """
         if not self._floating or not rows.num_rows:
             return rows
@@ -55,6 +58,17 @@ class RowKeys:
             index = rows.schema.get_field_index(field.name)
             rows = rows.set_column(index, rows.schema.field(index), column)
         return rows
+
+    def values(self, fields: Sequence[types.Field]) -> tuple[types.Field, ...]:
+        """Return those of some fields in which rows of one key may differ.
+
+        Those that are not in the key, and floats, of which a key does not tell -0 from 0.
+        """
+        return tuple(
+            field
+            for field in fields
+            if field.name not in self.names or types.holds_floats(field.type)
+        )
 
     def describe(self, rows: pa.RecordBatch, row: int) -> str:
         """Return a row's key as text for an error message."""
@@ -69,15 +83,6 @@ class RowKeys:
     def _floats(self) -> KeyCodec:
         orders = [Order(field.name) for field in self._floating]
         return KeyCodec([field.type for field in self._floating], orders)
-
-
-def _holds_floats(data_type: types.DataType) -> bool:
-    match data_type:
-        case types.Array(element):
-            return _holds_floats(element)
-        case types.Struct(fields):
-            return any(_holds_floats(field.type) for field in fields)
-    return isinstance(data_type, _FLOATS)
 
 
 def _show_value(column: pa.Array, row: int) -> str:

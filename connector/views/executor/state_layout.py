@@ -8,9 +8,10 @@ Does not know: rows.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import partial
 
 from relstate.storage import errors, types
+from relstate.vnode import cached_property
 
 from ..plan.aggregate import COVARIANCES, Aggregate, Call, Function
 from ..plan.node import Order, free_name

@@ -56,7 +56,7 @@ class TopNExecutor(Executor[TopN]):
         self._groups = RowKeys(node.child.fields, order[: len(node.group)])
         names = {*node.group, *(column.name for column in node.order)}
         self._places = RowKeys(node.child.fields, order[: len(names)])
-        self._values = [field for field in node.child.fields if field.name not in self._keys.names]
+        self._values = self._keys.values(node.child.fields)
         self._schema = chunk_schema(node.fields)
 
     @classmethod
@@ -152,7 +152,8 @@ class TopNExecutor(Executor[TopN]):
             )
 
     def _write(self, changed: _ChangedGroups, new: _Ranked, rows: _Rows) -> None:
-        names = [*self._keys.names, *(field.name for field in self._values)]
+        (spec,) = self.tables(self.node)
+        names = [field.name for field in spec.fields]
         if not self.node.child.is_append_only:
             changed.changes.write_to(self.states[0], names)
             return

@@ -5,15 +5,15 @@ Does not know: how functions are computed.
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import pyarrow as pa
 
 from relstate.storage import arrow, types
+from relstate.vnode import cached_property
 
 from ..plan.node import Order, free_name
 from ..plan.window import OrderedCall, OrderedWindow, WindowFunction
 from .executor import StateTableSpec
+from .rowkeys import RowKeys
 from .window_values import carried_types
 
 
@@ -80,9 +80,8 @@ class WindowLayout:
 
     @cached_property
     def values(self) -> tuple[types.Field, ...]:
-        """The columns that are not in the key."""
-        key = {column.name for column in self.order}
-        return tuple(field for field in self.fields if field.name not in key)
+        """The columns in which rows of one key may differ."""
+        return RowKeys(self.fields, self.order).values(self.fields)
 
     @cached_property
     def shown_values(self) -> tuple[types.Field, ...]:

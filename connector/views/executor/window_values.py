@@ -21,7 +21,7 @@ from relstate.storage import KeyCodec, arrow, errors, types
 from ..plan.node import Order
 from ..plan.window import PICKS, SHIFTS, OrderedCall, WindowFunction
 from . import exact
-from .rowkeys import Rows, first_row_per_code, number_keys, number_runs, offsets_in_runs
+from .rowkeys import Rows, number_keys, number_runs, offsets_in_runs
 from .window_frames import Columns, Frames, Mask, RowRuns
 from .window_picks import (
     pick_from_frames,
@@ -235,18 +235,20 @@ class WindowValues:
     # The least and the greatest
 
     def _scores(self, values: pa.Array) -> tuple[Rows, Rows]:
-        """Return (scores, rows): a number of each value, greater for a better one, 0 for NULL.
+        """Return (scores, rows): a number of each row, greater for a better value, 0 for NULL.
 
-        ``rows``: by the score a row with the value; -1 for NULL.
+        Of equal values, as -0 and 0, the first is the best, as in Spark. ``rows``: by the score the
+        row; -1 for NULL.
         """
         assert self.argument is not None
         keys = KeyCodec([self.argument], [Order("")]).encode([values])
-        (codes,), count = number_keys([keys])
-        scores = codes + 1 if self.call.function is WindowFunction.MAX else count - codes
+        (codes,), _ = number_keys([keys])
+        goodness = codes if self.call.function is WindowFunction.MAX else -codes
+        order = np.lexsort((-np.arange(len(values)), goodness))
+        scores = np.empty(len(values), np.int64)
+        scores[order] = 1 + np.arange(len(values))
         scores = np.where(np.asarray(values.is_valid()), scores, 0)
-        rows = first_row_per_code(scores, np.arange(len(values)), count + 1)
-        rows[0] = -1
-        return scores, rows
+        return scores, np.append(-1, order)
 
     def _extremes(self, values: pa.Array, frames: Frames) -> pa.Array:
         scores, rows = self._scores(values)
@@ -255,9 +257,9 @@ class WindowValues:
 
     def _running_extremes(self, columns: Columns, runs: RowRuns, lasts: Rows) -> pa.Array:
         carry = runs.carry[self.call.output.name]
-        values = pa.concat_arrays([columns[self.call.argument or ""], carry])
+        values = pa.concat_arrays([carry, columns[self.call.argument or ""]])
         scores, rows = self._scores(values)
-        own, before = np.split(scores, [len(runs.runs)])
+        before, own = np.split(scores, [len(carry)])
         own = own.copy()
         is_start = offsets_in_runs(runs.runs) == 0
         own[is_start] = np.maximum(own[is_start], before)

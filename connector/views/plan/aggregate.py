@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cached_property
 from typing import Any
 
 from relstate.storage import types
+from relstate.vnode import cached_property
 
 from .node import (
     Expression,
@@ -86,9 +86,13 @@ class Call:
     is_determined: bool = True
 
     def __str__(self) -> str:
-        argument = f"{'DISTINCT ' if self.is_distinct else ''}{self.argument or '*'}"
         condition = f" FILTER {self.filter}" if self.filter else ""
-        return f"{self.function}({argument}){condition} AS {self.output.name}"
+        return f"{self.text}{condition} AS {self.output.name}"
+
+    @property
+    def text(self) -> str:
+        """The call for a person, without FILTER."""
+        return f"{self.function}({'DISTINCT ' if self.is_distinct else ''}{self.argument or '*'})"
 
     @property
     def sql(self) -> str:

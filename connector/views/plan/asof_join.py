@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from relstate.storage import types
+from relstate.vnode import cached_property
 
 from .broadcast_join import Comparator, Comparison
 from .join import JoinKey, JoinKind, JoinNode

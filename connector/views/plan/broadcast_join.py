@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cached_property
 from typing import Any
 
 from relstate.storage import types
+from relstate.vnode import cached_property
 
 from .join import (
     JoinKind,

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cached_property
 from typing import Any, Literal
 
 from relstate.storage import types
+from relstate.vnode import cached_property
 
 from .node import (
     Expression,

@@ -31,10 +31,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from relstate.storage import type_json, types
+from relstate.vnode import cached_property
 
 Names: TypeAlias = tuple[str, ...]
 Json: TypeAlias = Mapping[str, Any]

@@ -12,10 +12,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 from relstate.storage import types
+from relstate.vnode import cached_property
 
 from .aggregate import Aggregate
 from .node import (

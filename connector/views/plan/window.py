@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cached_property
 from typing import Any
 
 from relstate.storage import types
+from relstate.vnode import cached_property
 
 from .frame import Frame, ValueFrame, read_frame, read_offset
 from .node import (

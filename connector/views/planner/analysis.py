@@ -10,21 +10,26 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
-from relstate.connector.analysis_error import in_names_of_query
+from relstate.connector.analysis_error import function_names, in_names_of_query
 from relstate.connector.failure import describe_error
+from relstate.connector.query_syntax import check_syntax
 from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.connector.syntax.present_time import query_at
 from relstate.connector.syntax.tokens import excerpt
 from relstate.connector.syntax.tree import Tree, substituted, text_of
 from relstate.connector.types import fields_of, struct_of
 from relstate.storage import StoreState, errors, syntax, types
+from relstate.vnode import cached_property
 
 from .equivalence import has_same_meaning, optimizer_rule
+from .moments import EPOCH, length_text
 from .relations import query_over
 
 _SHOW_BUILTIN_FUNCTIONS = "SHOW SYSTEM FUNCTIONS"
@@ -49,23 +54,38 @@ class Analysis:
     @property
     def is_ansi(self) -> bool:
         """Whether the session is in ANSI mode."""
-        return str(self._spark.conf.get("spark.sql.ansi.enabled", "true")).lower() == "true"
+        return self._is("spark.sql.ansi.enabled", "true")
 
     @property
-    def is_case_sensitive(self) -> bool:
-        """Whether names that differ in case only are different."""
-        return str(self._spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+    def shows_plans(self) -> bool:
+        """Whether plans can be compared: Spark Connect does not expose them."""
+        return hasattr(self._spark, "_jsparkSession")
+
+    def averages(self, data_type: types.DataType) -> bool:
+        """Return whether an average of a type has the digits that it has by default."""
+        return not isinstance(data_type, types.Decimal) or self._divides_decimals
+
+    @cached_property
+    def _divides_decimals(self) -> bool:
+        return self._is("spark.sql.decimalOperations.allowPrecisionLoss", "true")
+
+    @cached_property
+    def has_null_deviations(self) -> bool:
+        """Whether the deviation of a sample of one value is NULL, as by default."""
+        return not self._is("spark.sql.legacy.statisticalAggregate", "false")
 
     @property
     def joins_before_commas(self) -> bool:
         """Whether ``a, b JOIN c`` joins b with c first; by default a and b come first."""
-        value = self._spark.conf.get("spark.sql.ansi.relationPrecedence", "false")
-        return str(value).lower() == "true"
+        return self._is("spark.sql.ansi.relationPrecedence", "false")
 
     @property
     def time_zone(self) -> str:
         """The time zone of the session."""
         return str(self._spark.conf.get("spark.sql.session.timeZone"))
+
+    def _is(self, name: str, default: str) -> bool:
+        return str(self._spark.conf.get(name, default)).lower() == "true"
 
     def functions(self) -> frozenset[str]:
         """Return the names of Spark's own functions, without those that a user has replaced."""
@@ -82,6 +102,7 @@ class Analysis:
 
         UnsupportedStatementError unless its tree means to Spark what its text does.
         """
+        check_syntax(self._spark, query.tree)
         original = self._query(query)
         rewritten, at_one_time = text_of(_as_written(query.tree)), query_at(query, 0)
         # Spark puts the time of the optimization in for the present one: both at the same time.
@@ -103,6 +124,20 @@ class Analysis:
             _optimize(original)
         return fields_of(original.schema)
 
+    def frame_of(self, query: ParsedQuery) -> DataFrame:
+        """Return the analysed frame of a query over no rows. An invalid one raises Spark's error.
+
+        The present time is the same in all frames.
+        """
+        return self._query(query_at(query, 0))
+
+    def has_meaning(self, query: ParsedQuery, frame: DataFrame) -> bool:
+        """Return whether a query means now what it meant in an earlier frame, by `frame_of`."""
+        try:
+            return has_same_meaning(frame, self.frame_of(query))
+        except PySparkException:
+            return False
+
     def check_outer_types(self, query: ParsedQuery) -> None:
         """Raise Spark's error if a subquery reads an outer value of a type that Spark refuses."""
         try:
@@ -123,7 +158,7 @@ class Analysis:
         """Return whether a query and a text mean the same to Spark."""
         try:
             query = query_at(ParsedQuery.parse(text), 0)
-            return has_same_meaning(original, lambda: self._query(query))
+            return has_same_meaning(original, self._query(query))
         except errors.RelstateError:
             raise
         except Exception:
@@ -180,7 +215,7 @@ class Analysis:
         try:
             columns = self.columns_of_query(query, relations)
             original = self._query_over(query, relations)
-            is_same = has_same_meaning(original, lambda: self._query_over(written, relations))
+            is_same = has_same_meaning(original, self._query_over(written, relations))
         except Exception as error:
             raise ValueError(describe_error(error)) from None
         if not _is_deterministic(original):
@@ -197,11 +232,31 @@ class Analysis:
 
     def microseconds(self, duration: str) -> int:
         """Return how long a text in quotes says, as ``'1 hour'``; a day has 24 hours."""
-        start = "TIMESTAMP_NTZ'2000-01-01 00:00:00'"
-        end = f"{start} + CAST({duration} AS INTERVAL)"
-        row = self._spark.sql(f"SELECT timestampdiff(MICROSECOND, {start}, {end})").first()
+        length = length_text(f"{EPOCH} + CAST({duration} AS INTERVAL) - {EPOCH}")
+        row = self._spark.sql(f"SELECT {length}").first()
         assert row is not None
         return int(row[0])
+
+    def length_of(self, text: str) -> int | None:
+        """Return how many microseconds a constant expression has; None if it is not an interval.
+
+        An interval of months has none.
+        """
+        (data_type,) = self.types_of([], [text])
+        if not isinstance(data_type, types.DayTimeInterval):
+            return None
+        row = self._spark.sql(f"SELECT {length_text(text)}").first()
+        return None if row is None else row[0]
+
+    def is_null_at(self, text: str, clock: types.Field, moments: Sequence[int]) -> bool:
+        """Return whether an expression over a TIMESTAMP is NULL at all of some moments.
+
+        ``moments``: in microseconds since 1970.
+        """
+        rows = ", ".join(f"(timestamp_micros({moment}))" for moment in moments)
+        times = f"VALUES {rows} AS moments({types.quoted(clock.name)})"
+        row = self._spark.sql(f"SELECT count({text}) FROM {times}").first()
+        return row is not None and row[0] == 0
 
     def number_of(self, text: str) -> int | None:
         """Return the value of a constant expression if it is a number of rows; None if not."""
@@ -270,6 +325,7 @@ class Analysis:
 
     def _query(self, query: ParsedQuery) -> DataFrame:
         references = query.table_references(self._is_table)
+        functions = partial(function_names, self._spark)
         names = sorted({reference.name.lower() for reference in references})
         placeholders = {name: f"relation_{number}" for number, name in enumerate(names)}
         relations: dict[str, Any] = {
@@ -277,12 +333,13 @@ class Analysis:
         }
         if not relations:
             # Without relations the text is not a template: Spark leaves its braces as they are.
-            return self._spark.sql(query.text)
+            with in_names_of_query({}, (), query.text, functions=functions):
+                return self._spark.sql(query.text)
         template = query.replaced(
             references, [placeholders[reference.name.lower()] for reference in references]
         )
         columns = {name: [field.name for field in self._columns_of(name)] for name in names}
-        with in_names_of_query(columns, names):
+        with in_names_of_query(columns, names, functions=functions):
             return self._spark.sql(template, **relations)
 
     def _is_table(self, name: str, as_of: object) -> bool:

@@ -260,6 +260,28 @@ class Builder:
         new_name = self.namer.unique_name(name)
         return self._project(node, [(new_name, cast_text(types.quoted(name), data_type))]), new_name
 
+    def without_signs(self, node: Node, names: Sequence[str]) -> tuple[Node, tuple[str, ...]]:
+        """Return an operator with 0 for -0 in floats as fields, as in DISTINCT, and the names.
+
+        For each of ``names`` that of this field; its own if it is not a float.
+        """
+        floats = {name: node.type_of(name) for name in names}
+        texts = {
+            name: f"{types.quoted(name)} + {cast_text('0', data_type)}"
+            for name, data_type in floats.items()
+            if isinstance(data_type, types.Float | types.Double)
+        }
+        return self._with_values(node, names, texts, list(texts))
+
+    def typed_nulls(self, node: Node, names: Sequence[str]) -> tuple[Node, tuple[str, ...]]:
+        """Return an operator with a type for NULLs without one as fields, and the names.
+
+        For each of ``names`` that of this field; its own if it has a type.
+        """
+        untyped = dict.fromkeys(name for name in names if node.type_of(name) == types.Void())
+        texts = {name: cast_text("NULL", types.TinyInt()) for name in untyped}
+        return self._with_values(node, names, texts, list(texts))
+
     def collation_keys(self, node: Node, names: Sequence[str]) -> tuple[Node, tuple[str, ...]]:
         """Return an operator with the keys of collated strings as fields, and the names.
 
@@ -297,6 +319,7 @@ class Builder:
         """Return an operator with the values of sort keys as fields."""
         sort_keys = list(keys)
         node, names = self.compute(node, [expression for expression, _, _ in sort_keys])
+        node, names = self.typed_nulls(node, names)
         node, names = self.collation_keys(node, names)
         orders: dict[str, Order] = {}
         for name, (_, descending, nulls_first) in zip(names, sort_keys, strict=True):

@@ -66,6 +66,12 @@ RECOMPUTED_AGGREGATES = (
 )
 """The names of the aggregate functions that Spark evaluates again for each group that changes."""
 
+DEVIATIONS = _words("""
+    corr covar_samp regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx
+    regr_sxy regr_syy stddev_samp var_samp
+""")
+"""The names of those whose value for one row depends on a setting of the session."""
+
 ZERO_WITHOUT_ROWS = _words("approx_count_distinct count count_if regr_count")
 EMPTY_WITHOUT_ROWS = _words("array_agg collect_list collect_set collect_union")
 """The names of those that are 0, or an empty array, over no rows; most others are NULL."""

@@ -1,71 +1,66 @@
 """Whether two queries mean the same to Spark: their plans are compared, apart from ids.
 
+Promises: the answer does not depend on ids, which each reading of a text has anew. So plans are
+compared as they are analyzed: Spark's optimizer orders some parts, as several DISTINCT arguments,
+by the hashes of ids.
 Does not know: why they are compared.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import DataFrame
 
-_COMMON_TABLE = re.compile(r"(CTERelation(?:Def|Ref)) (\d+)")
-_EXISTENCE_ID = re.compile(r"ExistenceJoin\(exists#\d+\)")
+# Of columns, of common tables, of recursions, and of values that an expression uses more than once.
+_ID = re.compile(r"(#|CTERelation|UnionLoop|CommonExpressionId\()(?:Def |Ref | )?(\d+)")
 _ALL_FIELDS = (1 << 31) - 1
-_READINGS = 10
 
 
-def has_same_meaning(original: DataFrame, read: Callable[[], DataFrame]) -> bool:
-    """Return whether a query and a text, which ``read`` reads, mean the same to Spark.
-
-    Spark orders some parts of a plan, as several DISTINCT arguments, by the hashes of ids that
-    each reading of a text has anew: two readings of one text may differ. Then it is read again.
-    """
-    readings = (read() for _ in range(_READINGS))
-    return any(
-        original.sameSemantics(frame) or _has_same_plan(original, frame) for frame in readings
-    )
+def has_same_meaning(left: DataFrame, right: DataFrame) -> bool:
+    """Return whether two queries mean the same to Spark; over Spark Connect, whether it says so."""
+    return left.sameSemantics(right) or _has_same_plan(left, right)
 
 
 def _has_same_plan(left: Any, right: Any) -> bool:
     """Return whether two queries have the same plan; False over Spark Connect.
 
-    A common table has an id of its own, and a subquery under OR or in SELECT becomes a join whose
-    result is an attribute with one, which Spark does not take out before it compares plans. So the
-    plans have to be equal apart from ids, and so has their text, in which each column is a
-    position: as they were analyzed, or after optimization.
+    Plans are equal apart from ids, and their ids are equal where they are numbered in the order in
+    which they appear.
     """
     if not hasattr(left, "_jdf"):
         return False
     jvm: Any = left.sparkSession._jvm
     normalize = optimizer_rule(jvm.org.apache.spark.sql.catalyst.plans, "NormalizePlan")
-    executions = [frame._jdf.queryExecution() for frame in (left, right)]
-    return _is_same_plan(normalize, *(execution.analyzed() for execution in executions)) or (
-        _is_same_plan(normalize, *(execution.optimizedPlan() for execution in executions))
-    )
+    plans = [_finished(frame, jvm) for frame in (left, right)]
+    if _numbered_ids(plans[0]) != _numbered_ids(plans[1]):
+        return False
+    left_plan, right_plan = (normalize.apply(plan) for plan in plans)
+    return bool(left_plan.equals(right_plan))
 
 
-def _is_same_plan(normalize: Any, left: Any, right: Any) -> bool:
-    """Return whether two plans are equal apart from ids; ``normalize``: Spark's rule for these."""
-    if left.sameResult(right):
-        return True
-    is_same_text = _text_of_plan(left) == _text_of_plan(right)
-    return is_same_text and bool(normalize.apply(left).equals(normalize.apply(right)))
+def _finished(frame: Any, jvm: Any) -> Any:
+    """Return the analyzed plan of a query without operators that change no row.
 
-
-def _text_of_plan(plan: Any) -> str:
-    """Return the whole text of a plan in canonical form, without ids of its own.
-
-    Existence joins have none, and common tables are numbered as they come.
+    Those of pipes, of names of inputs, and projections of all columns.
     """
-    text = plan.canonicalized().treeString(True, False, _ALL_FIELDS, False, False)
-    numbers: dict[str, int] = {}
-    text = _COMMON_TABLE.sub(
-        lambda match: f"{match[1]} {numbers.setdefault(match[2], len(numbers))}", text
+    finish = frame.sparkSession._jsparkSession.sessionState().optimizer().FinishAnalysis()
+    no_operators = optimizer_rule(
+        jvm.org.apache.spark.sql.catalyst.optimizer, "RemoveNoopOperators"
     )
-    return _EXISTENCE_ID.sub("ExistenceJoin(exists)", text)
+    return no_operators.apply(finish.apply(frame._jdf.queryExecution().analyzed()))
+
+
+def _numbered_ids(plan: Any) -> list[int]:
+    """Return the ids in the text of a plan, numbered in the order in which they appear.
+
+    Not the text: it has names of functions as they were written, which may be other names of one
+    function.
+    """
+    text = plan.treeString(True, False, _ALL_FIELDS, False, False)
+    numbers: dict[tuple[str, ...], int] = {}
+    return [numbers.setdefault(match.groups(), len(numbers)) for match in _ID.finditer(text)]
 
 
 def optimizer_rule(package: Any, name: str) -> Any:

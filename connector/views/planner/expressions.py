@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
+from relstate.connector.analysis_error import suggestion
 from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.connector.syntax.present_time import CLOCK_FUNCTIONS
 from relstate.connector.syntax.tokens import excerpt
@@ -99,9 +100,11 @@ def check_expressions(tree: Tree, builtin: frozenset[str]) -> None:
             raise present_time_error(node)
         reason = _unsupported_reason(name)
         if reason is None and isinstance(node, exp.Anonymous) and name not in known_names:
+            near = suggestion(name, sorted(builtin)).removeprefix(", ")
             reason = (
                 "it is not one of Spark's own functions, and what it gives may change; write its "
                 "expression in their terms, or its value into a column of the table"
+                + (f"; {near}" if near else "")
             )
         if (
             reason is None

@@ -44,6 +44,7 @@ from .builder import (
     pass_through_output,
 )
 from .calls import (
+    DEVIATIONS,
     EMPTY_WITHOUT_ROWS,
     ZERO_WITHOUT_ROWS,
     AggregateCall,
@@ -221,7 +222,15 @@ def _with_maintained(builder: Builder, node: Node, calls: Sequence[Tree]) -> lis
         return builder.analysis.types_of(node.fields, [text_of(tree)])[0]
 
     rows = Input(node.key, type_of)
-    return [as_maintained(call, rows) for call in calls]
+    return [
+        as_maintained(call, rows) if _is_by_default(builder, name_of(function_of(call))) else call
+        for call in calls
+    ]
+
+
+def _is_by_default(builder: Builder, name: str) -> bool:
+    """Return whether the executor computes a function as the settings of the view say."""
+    return builder.analysis.has_null_deviations or name not in DEVIATIONS
 
 
 def _is_extreme(call: Tree) -> bool:
@@ -277,7 +286,11 @@ def _compute_groups(
     values: dict[str, Tree] = {name: column(name) for name in names}
     for name, key in keys.items():
         values[name] = parse_expression(f"map_from_entries({types.quoted(key)})")
-    node, groups = builder.collation_keys(node, [keys.get(name, name) for name in names])
+    for name in names:
+        if node.type_of(name) == types.Void():
+            values[name] = exp.Null()
+    node, groups = builder.typed_nulls(node, [keys.get(name, name) for name in names])
+    node, groups = builder.collation_keys(node, groups)
     node, stored = builder.as_bytes(node, names)
     for name, field in zip(names, stored, strict=True):
         if field != name:
@@ -364,6 +377,8 @@ def _parse_calls(
     if not all(map(maintained_function, map(_without_filter, calls.values()))):
         return None
     parsed_calls = [_parse_call(call, text not in ambiguous_calls) for text, call in calls.items()]
+    if not all(_is_by_default(builder, str(call.function)) for call in parsed_calls):
+        return None
     typed_calls = [
         (call.function, text_of(call.argument))
         for call in parsed_calls
@@ -375,6 +390,7 @@ def _parse_calls(
         not is_keyless(kind)
         if _is_extreme_function(function)
         else isinstance(kind, _TYPES[function])
+        and (function is not Function.AVG or builder.analysis.averages(kind))
         for kind, (function, _) in zip(data_types, typed_calls, strict=True)
     )
     return parsed_calls if all(fits) else None

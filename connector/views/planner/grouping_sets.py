@@ -267,8 +267,10 @@ def expand_sets(
     """Return each row once per set, and the fields of the sets; ``sets``: as those of `GroupBy`."""
     node, names = builder.compute(node, expressions, [field_title(tree) for tree in expressions])
     data_types = [node.type_of(name) for name in names]
+    # A NULL without a type is NULL in every set: rows do not carry it.
+    is_void = [data_type == types.Void() for data_type in data_types]
     for name, data_type in zip(names, data_types, strict=True):
-        if collation_key(name, data_type) is None:
+        if data_type != types.Void() and collation_key(name, data_type) is None:
             check_keyable(data_type, "GROUP BY")
     rows = []
     for members in sets:
@@ -276,11 +278,16 @@ def expand_sets(
             types.quoted(name) if number in members else cast_text("NULL", data_type)
             for number, (name, data_type) in enumerate(zip(names, data_types, strict=True))
         )
-        parts = ", ".join(f"'c{number}', {cell}" for number, cell in enumerate(cells))
+        parts = ", ".join(
+            f"'c{number}', {cell}" for number, cell in enumerate(cells) if not is_void[number]
+        )
         rows.append(f"named_struct({parts})")
     titles = "set_number", "grouped"
     node, (set_number, row) = plan_elements(builder, node, f"array({', '.join(rows)})", titles)
-    values = [with_parts(column(row), [f"c{number}"]) for number in range(len(names))]
+    values = [
+        parse_expression("NULL") if is_void[number] else with_parts(column(row), [f"c{number}"])
+        for number in range(len(names))
+    ]
     node, fields = builder.compute(node, values, names)
     return node, ExpandedSets(set_number, fields)
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TypeAlias
 
 from sqlglot import exp
 
 from relstate.connector.syntax.tree import Tree, columns_of, comparable_text, conjuncts, is_column
 from relstate.storage import errors
+from relstate.vnode import cached_property
 
 from .calls import has_aggregate, is_aggregate
 from .scope import Scope

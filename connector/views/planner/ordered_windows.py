@@ -315,6 +315,7 @@ def _compute_order(
 ) -> tuple[Node, tuple[Order, ...]]:
     """Return an operator with the sort keys of a window as fields, and the order of its rows."""
     node, names = builder.compute(node, [value for value, _, _ in tree.order])
+    node, names = builder.typed_nulls(node, names)
     orders: dict[str, Order] = {}
     for name, (_, descending, nulls_first) in zip(names, tree.order, strict=True):
         order = Order(name, descending, nulls_first)
@@ -349,7 +350,8 @@ def _is_maintained(builder: Builder, tree: OrderedCallTree, data_type: types.Dat
         case WindowFunction.SUM | WindowFunction.AVG:
             if isinstance(data_type, types.Decimal):
                 # Without ANSI a running sum that overflowed once is NULL for the rest.
-                return builder.analysis.is_ansi
+                is_sum = tree.function is WindowFunction.SUM
+                return builder.analysis.is_ansi and (is_sum or builder.analysis.averages(data_type))
             if tree.is_reversed:
                 # Doubles added from the other end may have another sum.
                 is_sum = tree.function is WindowFunction.SUM

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 from sqlglot import exp
 
@@ -30,6 +29,7 @@ from relstate.connector.syntax.tree import (
     substituted,
 )
 from relstate.storage import types
+from relstate.vnode import cached_property
 
 from ..plan.generate import OneRow
 from ..plan.join import JoinKind, JoinNode

@@ -43,9 +43,18 @@ def plan_group_recompute(
         node, list(inputs.values()), [field_title(value) for value in inputs.values()]
     )
     fields = dict(zip(inputs, names, strict=True))
+    texts = dict.fromkeys(
+        comparable_text(value) for call in parsed_calls if call.is_distinct for value in call.values
+    )
+    node, distinct_names = builder.without_signs(node, [fields[text] for text in texts])
+    distinct_fields = fields | dict(zip(texts, distinct_names, strict=True))
+    names = tuple(dict.fromkeys((*names, *distinct_names)))
     node, keys = builder.collation_keys(node, names)
     distinct = dict(zip(names, keys, strict=True))
-    resolved = [_resolve(call, fields, distinct) for call in parsed_calls]
+    resolved = [
+        _resolve(call, distinct_fields if call.is_distinct else fields, distinct)
+        for call in parsed_calls
+    ]
     data_types = builder.analysis.types_of(node.fields, [call.text for call in resolved])
     outputs: dict[_ResolvedCall, GroupCall] = {}
     for parsed, call, data_type in zip(parsed_calls, resolved, data_types, strict=True):

@@ -6,17 +6,19 @@ Does not know: how names are resolved.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from relstate.connector.syntax.tree import (
     Tree,
+    as_operand,
     cast_text,
     column,
     disjunction,
     parse_expression,
+    substituted,
     text_of,
 )
 from relstate.storage import errors, types
@@ -31,6 +33,7 @@ from .clauses import select_columns
 from .collations import is_collated
 from .correlation import Correlation, Equality, compare_by_equalities
 from .expressions import unsupported_error
+from .fallible import may_fail
 from .group_by import plan_distinct
 from .join_conditions import common_type, has_one_row_at_most, plan_join
 from .nullability import is_never_null
@@ -226,9 +229,21 @@ class SubqueryJoin:
         (item,) = self._only_column()
         if self.correlation.equalities:
             return self._value_per_key(node, item)
-        right, value = self._one_row(item)
+        lazy = self._lazy_value(item)
+        right, value = self._one_row(item) if lazy is None else lazy
         joined, _ = plan_join(self.builder, node, right, JoinKind.INNER, [])
-        return joined, value
+        return joined, value if lazy is None else _read_with(node, value)
+
+    def _lazy_value(self, name: str) -> tuple[Node, Tree] | None:
+        """Return an operator with one row, and a value over its fields that may fail.
+
+        The operator always has its row, even if no row asks for the value: so what may fail, as a
+        quotient over no rows, is computed after the join. None if it cannot fail.
+        """
+        if not has_one_row_at_most(self.node):
+            return None
+        right, value = _value_of_row(self.node, name)
+        return (right, value) if may_fail(value, right, self.builder.analysis) else None
 
     def _value_per_key(self, node: Node, name: str) -> tuple[Node, Tree]:
         """Return the rows, and the value of the subquery that is compared with each."""
@@ -385,6 +400,42 @@ def _is_filtered(node: Node) -> bool:
     while isinstance(node, Project):
         node = node.child
     return isinstance(node, Filter)
+
+
+def _read_with(node: Node, value: Tree) -> Tree:
+    """Return a value that is computed for the rows of an operator, and not before a join of it.
+
+    It names a field of the operator for that reason alone.
+    """
+    field = types.quoted(node.names[0])
+    return parse_expression(f"CASE WHEN {field} IS NULL OR TRUE THEN {text_of(value)} END")
+
+
+def _value_of_row(node: Node, name: str) -> tuple[Node, Tree]:
+    """Return the operator with one row below projections and filters, and a field over its fields.
+
+    The field is NULL if a filter removes the row.
+    """
+    value: Tree = column(name)
+    while isinstance(node, Project | Filter):
+        if isinstance(node, Project):
+            by_name = {output.field.name: output.expression for output in node.outputs}
+            value = _inlined(value, by_name)
+        else:
+            value = parse_expression(f"CASE WHEN {node.condition} THEN {text_of(value)} END")
+        node = node.child
+    return node, value
+
+
+def _inlined(value: Tree, expressions: Mapping[str, str]) -> Tree:
+    """Return a value with expressions for its fields."""
+
+    def replacement(node: Tree) -> Tree | None:
+        if not isinstance(node, exp.Column):
+            return None
+        return as_operand(parse_expression(expressions[node.name]))
+
+    return substituted(value, replacement)
 
 
 def _has_limit_of_one(node: Node) -> bool:

@@ -35,9 +35,9 @@ from ..plan.node import Node
 from ..plan.temporal import CLOCK, DAY, ClockBound, TemporalFilter
 from .analysis import Analysis
 from .clock_comparisons import FIXED_ZONE, FLIPPED, ClockComparisons, has_clock
-from .expressions import CLOCK_HINT, function_name, is_clock, unsupported_error
+from .expressions import CLOCK_HINT, SUBQUERY_CALL, function_name, is_clock, unsupported_error
+from .moments import micros_text
 
-_EPOCH = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
 _TIMES = types.Date, types.Timestamp, types.TimestampNtz
 # What a bound may consist of, besides calls of these functions and the present time.
 _PARTS = (
@@ -54,7 +54,6 @@ _FUNCTIONS = {
 _GOES_BACK = re.compile(
     r"mon|year|quarter|make_interval|make_ym|_utc_timestamp|'\s*-?\d+-\d", re.IGNORECASE
 )
-_SHORT_UNITS = {"HOUR": 24, "MINUTE": 24 * 60, "SECOND": 24 * 3600}
 # More days than a step of an expression may take from those between two times: a zone may move by a
 # day, and February lacks three.
 _MARGIN = 7
@@ -125,7 +124,7 @@ def filter_moments(node: Node, bounds: Sequence[MomentBound]) -> Node:
 def filter_expired(node: Node, expiry: str) -> Node:
     """Return the rows of a scan that have not expired; ``expiry``: the field that says when."""
     return TemporalFilter(
-        node, expiry, _bound(f"unix_micros({CLOCK.name})", 0, is_after=True), None, 1
+        node, expiry, _bound(micros_text(CLOCK.name, CLOCK.type), 0, is_after=True), None, 1
     )
 
 
@@ -164,7 +163,7 @@ class _Comparison:
             value, operator, time = time, FLIPPED[operator], value
         if has_clock(value) or columns_of(time):
             raise clock_error(condition, CLOCK_HINT)
-        if not all(map(_is_part_of_bound, time.walk())) or sum(map(is_clock, time.walk())) > 1:
+        if not _is_bound(time) or sum(map(is_clock, time.walk())) > 1:
             raise clock_error(
                 condition,
                 "add constant intervals to now(), or truncate it by date_trunc, no more, or write "
@@ -181,6 +180,7 @@ class _Time:
     Spark compares it.
     """
 
+    analysis: Analysis
     comparison: _Comparison
     text: str
     own_type: types.DataType
@@ -203,7 +203,7 @@ class _Time:
         if value_type != own_type:
             fields = types.Field("value", value_type), types.Field("bound", own_type)
             (data_type,) = analysis.types_of(fields, ["coalesce(value, bound)"])
-        return cls(comparison, text, own_type, data_type)
+        return cls(analysis, comparison, text, own_type, data_type)
 
     @property
     def unit(self) -> int:
@@ -214,14 +214,9 @@ class _Time:
         """Return an expression of a type as a whole number: microseconds, of a date days."""
         if own_type != self.data_type:
             text = cast_text(text, self.data_type)
-        match self.data_type:
-            case types.Date():
-                return f"CAST(unix_date({text}) AS BIGINT)"
-            case types.TimestampNtz():
-                # timestampdiff counts in the session's time zone, which lacks an hour each spring.
-                length = f"CAST(({text}) - {_EPOCH} AS INTERVAL SECOND)"
-                return f"CAST(CAST({length} AS DECIMAL(20, 6)) * 1000000 AS BIGINT)"
-        return f"unix_micros({text})"
+        if isinstance(self.data_type, types.Date):
+            return f"CAST(unix_date({text}) AS BIGINT)"
+        return micros_text(text, self.data_type)
 
     def bounds(self, time_zone: str) -> Iterator[tuple[bool, ClockBound]]:
         """Yield the bounds of moments, each with whether it is the lower one."""
@@ -235,13 +230,44 @@ class _Time:
     def _margin(self, time_zone: str) -> int:
         """Return for how many days the time may be before one that it has been."""
         time = self.comparison.time
-        goes_back = _GOES_BACK.search(text_of(time)) is not None
+        goes_back = _GOES_BACK.search(text_of(time)) is not None or self._moves_by_months
         is_fixed = FIXED_ZONE.fullmatch(time_zone) is not None and not goes_back
-        is_instant = isinstance(self.own_type, types.Timestamp) and _is_short(time)
+        is_instant = isinstance(self.own_type, types.Timestamp) and self._is_short(time)
         if is_fixed or (is_instant and self.data_type == self.own_type):
             return 0
         steps = sum(isinstance(part, _STEPS) for part in time.walk())
         return _MARGIN * (steps + 1)
+
+    @property
+    def _moves_by_months(self) -> bool:
+        """Whether a constant is an interval of months, which may go back at the end of a month."""
+        return any(map(_is_of_months, self.analysis.types_of([], list(map(text_of, self._steps)))))
+
+    @property
+    def _steps(self) -> list[Tree]:
+        """The constants by which the present time is moved."""
+        time = self.comparison.time
+        sums = time.find_all(exp.Add, exp.Sub)
+        return [
+            side for part in sums for side in (part.this, part.expression) if _is_constant(side)
+        ]
+
+    def _is_short(self, time: Tree) -> bool:
+        """Return whether a time is the present one, earlier or later by intervals below a day.
+
+        Only then Spark adds microseconds, whatever the time zone.
+        """
+        time = without_parentheses(time)
+        if is_clock(time):
+            return True
+        if not isinstance(time, exp.Add | exp.Sub) or not _is_constant(time.expression):
+            return False
+        length = self.analysis.length_of(text_of(time.expression))
+        return length is not None and 0 <= length < DAY and self._is_short(time.this)
+
+
+def _is_of_months(data_type: types.DataType) -> bool:
+    return isinstance(data_type, types.YearMonthInterval | types.CalendarInterval)
 
 
 def _bound(number: str, margin: int, *, is_after: bool) -> ClockBound:
@@ -249,8 +275,19 @@ def _bound(number: str, margin: int, *, is_after: bool) -> ClockBound:
     return ClockBound(text_of(parse_expression(text)), margin)
 
 
-def _is_part_of_bound(node: Tree) -> bool:
-    return is_clock(node) or isinstance(node, _PARTS) or function_name(node) in _FUNCTIONS
+def _is_bound(tree: Tree) -> bool:
+    """Return whether an expression without columns is the present time, moved by constants."""
+    if is_clock(tree) or _is_constant(tree):
+        return True
+    if not isinstance(tree, _PARTS) and function_name(tree) not in _FUNCTIONS:
+        return False
+    return all(map(_is_bound, tree.iter_expressions()))
+
+
+def _is_constant(tree: Tree) -> bool:
+    """Return whether an expression without columns has one value; it may have any form."""
+    calls = (str(part.this) for part in tree.find_all(exp.Anonymous))
+    return not has_clock(tree) and not any(name.startswith(SUBQUERY_CALL) for name in calls)
 
 
 def _clock_field(node: Tree) -> Tree | None:
@@ -258,22 +295,6 @@ def _clock_field(node: Tree) -> Tree | None:
     if not is_clock(node):
         return None
     return parse_expression(time_text(function_name(node) or "", CLOCK.name))
-
-
-def _is_short(time: Tree) -> bool:
-    """Return whether a time is the present one, earlier or later by intervals below a day.
-
-    Only then Spark adds microseconds, whatever the time zone.
-    """
-    time = without_parentheses(time)
-    if is_clock(time):
-        return True
-    if not isinstance(time, exp.Add | exp.Sub) or not isinstance(time.expression, exp.Interval):
-        return False
-    number, unit = time.expression.this, str(time.expression.args.get("unit") or "").upper()
-    most = _SHORT_UNITS.get(unit.removesuffix("S"), 0)
-    is_whole = isinstance(number, exp.Literal) and str(number.this).isdecimal()
-    return is_whole and int(str(number.this)) < most and _is_short(time.this)
 
 
 def clock_error(condition: Tree, advice: str) -> errors.UnsupportedStatementError:

@@ -19,6 +19,7 @@ from relstate.connector.syntax.tree import (
     parse_expression,
     substituted,
     text_of,
+    whole_constant,
     with_parts,
 )
 from relstate.storage import types
@@ -27,10 +28,10 @@ from ..plan.node import Node
 from .builder import Builder, Relation
 from .expressions import SESSION_WINDOW, TIME_WINDOW, function_name, unsupported_error
 from .generators import plan_elements
+from .moments import micros_text, time_at
 from .scope import Scope, as_fields
 
 _CLAUSES = ("expressions", "group", "having", "qualify", "order")
-_EPOCH = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
 
 
 def plan_time_window(
@@ -127,13 +128,21 @@ class _Durations:
 
 def _durations(builder: Builder, call: Tree) -> _Durations:
     """Return the durations of a call, which Spark has found valid."""
-    texts = call.expressions[1:]
-    if any(not isinstance(text, exp.Literal) or not text.is_string for text in texts):
-        raise unsupported_error("this window()", "write its durations as texts, '1 hour'", call)
-    numbers = [builder.analysis.microseconds(text_of(text)) for text in texts]
+    numbers = [_micros(builder, argument) for argument in call.expressions[1:]]
     duration = numbers[0]
     slide = numbers[1] if len(numbers) > 1 else duration
     return _Durations(duration, slide, numbers[2] if len(numbers) > 2 else 0)
+
+
+def _micros(builder: Builder, duration: Tree) -> int:
+    """Return how long a duration is: a text says it, and a number is one of microseconds."""
+    if isinstance(duration, exp.Literal) and duration.is_string:
+        return builder.analysis.microseconds(text_of(duration))
+    is_negative = isinstance(duration, exp.Neg)
+    number = whole_constant(duration.this if is_negative else duration)
+    if number is None:
+        raise unsupported_error("this duration", "write it as a text, '1 hour'", duration)
+    return -number if is_negative else number
 
 
 def _plan_call(builder: Builder, node: Node, call: Tree, scope: Scope) -> tuple[Node, str]:
@@ -145,10 +154,7 @@ def _plan_call(builder: Builder, node: Node, call: Tree, scope: Scope) -> tuple[
     assert isinstance(data_type, types.Struct)
     moment_type = data_type.fields[0].type
     moment = cast_text(text_of(time), moment_type)
-    is_local = isinstance(moment_type, types.TimestampNtz)
-    number = (
-        f"timestampdiff(MICROSECOND, {_EPOCH}, {moment})" if is_local else f"unix_micros({moment})"
-    )
+    number = micros_text(moment, moment_type)
     node, (micros,) = builder.compute(node, [parse_expression(number)], ["micros"])
     micros = types.quoted(micros)
     node = builder.filter(node, [parse_expression(f"{micros} IS NOT NULL")])
@@ -160,12 +166,7 @@ def _plan_call(builder: Builder, node: Node, call: Tree, scope: Scope) -> tuple[
         condition = f"{micros} < {start} + CAST({durations.duration} AS BIGINT)"
         node = builder.filter(node, [parse_expression(condition)])
     bounds = (start, f"{start} + CAST({durations.duration} AS BIGINT)")
-    first, last = (
-        f"timestampadd(MICROSECOND, {bound}, {_EPOCH})"
-        if is_local
-        else f"timestamp_micros({bound})"
-        for bound in bounds
-    )
+    first, last = (time_at(bound, moment_type) for bound in bounds)
     value = parse_expression(f"named_struct('start', {first}, 'end', {last})")
     node, (field,) = builder.compute(node, [value], [TIME_WINDOW])
     return node, field

@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from relstate.connector.syntax.parsed_query import ParsedQuery, common_tables_around
 from relstate.connector.syntax.tree import Tree, is_star, substituted, text_of, whole_number
-from relstate.storage import errors, types
+from relstate.storage import errors, is_feed_column, types
 
 from ..plan.materialize import Materialize
 from ..plan.node import Order
@@ -36,7 +36,9 @@ from .expressions import (
     unsupported_error,
 )
 from .grouping_sets import check_grouping_sets
+from .null_times import with_null_times
 from .query import QueryPlanner
+from .reading import check_reading
 from .scope import DecorrelationError
 from .simplify import merge_operators, simplify_plan
 from .windows import plan_unbounded_ranks
@@ -51,27 +53,27 @@ def plan_view(
     query: str,
     names: Sequence[str] = (),
     cluster_by: Sequence[str] = (),
+    user_session: SparkSession | None = None,
 ) -> Materialize:
     """Return the plan of a view over tables; ``names``: of its columns, if not those of the query.
 
     ``cluster_by``: the columns by which the view's table is distributed; none for any.
+    ``user_session``: see `check_reading`; None if the user's settings read a query as by default.
     UnsupportedStatementError for a query that cannot be maintained, TableNotFoundError for a query
     over tables that the store does not have, Spark's AnalysisException for an invalid query.
     """
     parsed = ParsedQuery.parse(query).without_hints()
     tree = parsed.tree
     analysis = Analysis(spark, tables)
-    if analysis.is_case_sensitive:
-        raise unsupported_error(
-            "names that differ in case only", "unset spark.sql.caseSensitive and try again"
-        )
     check_expressions(tree, analysis.functions())
     check_moments(tree)
     check_grouping_sets(tree)
     _check_tables(parsed, tables)
+    if user_session is not None:
+        check_reading(user_session, tables, parsed)
     columns = analysis.columns(parsed)
     builder = Builder(analysis)
-    tree = _with_row_counts(tree, analysis)
+    tree = with_null_times(_with_row_counts(tree, analysis), analysis)
     tree = with_order_by(_with_names_of_spark(tree, columns, analysis))
     try:
         relation = QueryPlanner(builder, tables, parsed).plan(tree, {})
@@ -231,6 +233,11 @@ def _materialize(
         if lowered.count(name.lower()) > 1:
             raise unsupported_error(
                 f"two columns named {name!r}", "give one of them another name, AS …"
+            )
+        if is_feed_column(name):
+            raise unsupported_error(
+                f"a column named {name!r}, as a column that change feeds add",
+                f"give it another name, AS {name.strip('_').lower()}",
             )
     visible = [item for item in relation.items if not item.is_hidden]
     _check_names(visible, columns)

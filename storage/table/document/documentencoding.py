@@ -28,6 +28,7 @@ from ..header import Headers
 from ..record import Row
 from ..resolve import Keep, Resolver
 from ..rowencoding import RowEncoding
+from .canonical import canonical_parts, shapes_of_version
 from .change import Action, Change
 from .containers import SetShape
 from .ends import Ends
@@ -122,6 +123,18 @@ class DocumentEncoding(RowEncoding):
         if len(unknown):
             number = ids[unknown[0]]
             raise ValueError(f"a part is of the column {number}, which the table never had")
+
+    def canonical_values(self, block: Block) -> Bytes:
+        """Return the values of entries as they are written, those of parts, too: see `Encoding`."""
+        is_divided = Headers(block).is_divided
+        if not is_divided.any():
+            return super().canonical_values(block)
+        divided, whole = np.flatnonzero(is_divided), np.flatnonzero(~is_divided)
+        parts = canonical_parts(
+            block.take(divided), lambda version: shapes_of_version(self.definition, version)
+        )
+        values = pa.concat_arrays([parts, super().canonical_values(block.take(whole))])
+        return values.take(pa.array(np.argsort(np.concatenate([divided, whole]), kind="stable")))
 
     def decode_entries(
         self,

@@ -17,6 +17,7 @@ import pyarrow as pa
 from ...codec.ragged import Bytes
 from ...codec.variant_value import is_null, members_of, with_variants
 from ...errors import DataError, NullValueError, SchemaMismatchError
+from ...schema.schema import TableSchema
 from .change import Action, Change, check_action
 from .containers import MapShape, SetShape, StructShape
 from .documentencoding import DocumentEncoding
@@ -110,6 +111,20 @@ class Edits:
         row_keys = pa.array(self._row_keys, pa.large_binary())
         changes = [group.change() for group in self._groups.values()]
         return row_keys, changes, pa.array(self._ttls, pa.int64())
+
+    def check_columns(self, schema: TableSchema) -> None:
+        """Raise SchemaMismatchError unless a schema has the changed columns, with their types."""
+        columns = {column.id: column for column in schema.columns}
+        for group in self._groups.values():
+            before = group.target.column
+            now = columns.get(before.id)
+            if now is None or now.type != before.type:
+                change = "dropped" if now is None else "given another type"
+                raise SchemaMismatchError(
+                    f"table {self._encoding.name}: the column {before.name!r} was {change} after "
+                    "its values were collected; nothing was committed: make the changes again, "
+                    "with a new writer"
+                )
 
     def _add(self, key: Sequence[Any], edits: Sequence[_Edit], ttl: int | None) -> None:
         full_key = self._encoding.encode_key(key)

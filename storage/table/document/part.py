@@ -23,9 +23,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...codec.ragged import Bytes, Positions
-
-NO_BYTES: Bytes = pa.array([], pa.large_binary())
+from ...codec.ragged import NO_BYTES, Bytes, Positions
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,6 +169,20 @@ class Shape(ABC):
             for branch in self.branches(parts, rows[below], starts[below]):
                 yield from branch.shape.packed(parts, branch.rows, branch.starts)
 
+    def puts(self, parts: Parts, rows: Positions, starts: Positions) -> Iterator[Branch]:
+        """Yield the PUTs, among ``rows``, at and below this value, by shape.
+
+        Errors as of `branches`.
+        """
+        lengths = lengths_of(parts.paths)[rows]
+        is_put = (starts == lengths) & (parts.kinds[rows] == Kind.PUT)
+        if is_put.any():
+            yield Branch(self, rows[is_put], starts[is_put])
+        is_below = starts < lengths
+        if is_below.any():
+            for branch in self.branches(parts, rows[is_below], starts[is_below]):
+                yield from branch.shape.puts(parts, branch.rows, branch.starts)
+
 
 class Leaf(Shape):
     """Values without parts."""

@@ -17,10 +17,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
+
+from relstate.vnode import cached_property
 
 from ...codec.memcomparable import KeyCodec
 from ...codec.path import LIVENESS, NUMBER_BYTES, extended, number_component

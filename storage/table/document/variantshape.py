@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from relstate.vnode import cached_property
 
 from ...codec.key_field import Tagged, key_field_of
 from ...codec.path import LIVENESS, extended

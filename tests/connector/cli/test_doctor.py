@@ -253,6 +253,20 @@ def test_what_to_do_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "problem, Java: set JAVA_HOME" in result.output
 
 
+def test_lines_are_folded_where_there_is_no_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At 80 columns, or COLUMNS: findings are sentences, and a log of CI is read by people."""
+    home = other_spark(tmp_path / ("long" * 40), "3.5.1")
+    looked_at(monkeypatch, machine(SPARK_HOME=home))
+    for width, columns in ((80, None), (120, "120")):
+        monkeypatch.delenv("COLUMNS", raising=False)
+        if columns is not None:
+            monkeypatch.setenv("COLUMNS", columns)
+        lines = run("doctor").output.splitlines()
+        assert width - 20 < max(map(len, lines)) <= width
+
+
 def test_it_looks_at_its_own_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """By default the surroundings are those of the process."""
     monkeypatch.setenv("PYSPARK_PYTHON", "python9")

@@ -1,8 +1,8 @@
-"""The laws of ``views`` and ``history``, and of ``check`` on views."""
+"""The laws of ``views``, ``quarantine`` and ``history``, and of ``check`` on views."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ from relstate.connector.sql import Database, check_views
 from relstate.connector.sql.check_views import ViewReport
 from relstate.storage import Store
 from support.commands import run
-from support.views import new_view, progressed, refresh
+from support.views import new_view, progressed, quarantined_rows, refresh
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,6 +54,9 @@ def test_views_are_listed(viewed: Store) -> None:
         "state_bytes": 0,
         "query": "SELECT k FROM t",
         "last_refresh": None,
+        "failure": None,
+        "quarantined": 0,
+        "rows_estimated": True,
     }
     assert filling[1]["inputs"] == ["t", "v"]
     assert run("views", viewed.path).output.count("being populated") == 2
@@ -182,3 +185,68 @@ def test_history_is_shown(shop: Store) -> None:
     assert result.code == 0
     assert "create store (maintenance)" in result.output
     assert "+1 -0" in result.output
+
+
+def test_rows_in_quarantine_are_listed(store: Store) -> None:
+    """By table and rule; of one table each row with its reason, as many as are asked for."""
+    for name in ("t", "u", "v"):
+        store.create_table(name, "k BIGINT", primary_key=["k"])
+    assert run("quarantine", store.path, "--json").document == []
+    store.jobs.quarantine_target("t")
+    for number, rule in enumerate(["k", "small", "k"]):
+        quarantined = {
+            "id": f"w/{number}",
+            "row_json": '{"k": null}',
+            "rule": rule,
+            "reason": f"because {number}",
+            "written_at": datetime(2026, 1, 1 + number, tzinfo=UTC),
+        }
+        store.write("t__quarantine", [quarantined])
+
+    listed = run("quarantine", store.path, "--json").document
+    assert [(item["table"], item["rule"], item["rows"]) for item in listed] == [
+        ("t", "k", 2),
+        ("t", "small", 1),
+    ]
+    assert listed[0]["oldest"] == "2026-01-01T00:00:00+00:00"
+    assert listed[0]["newest"] == "2026-01-03T00:00:00+00:00"
+    assert "small" in run("quarantine", store.path).output
+    rows = run("quarantine", store.path, "T", "--json", "--limit", "2").lines
+    assert [row["reason"] for row in rows] == ["because 0", "because 1"]
+    assert "because 2" in run("quarantine", store.path, "t").output
+    assert "the table 'u' has no quarantine" in run("quarantine", store.path, "u").errors
+    metrics = run("metrics", store.path).output
+    assert 'relstate_quarantine_rows{table="t"} 3' in metrics
+    assert 'relstate_quarantine_rows{table="u"}' not in metrics
+
+
+def test_rows_that_views_leave_out_are_listed(viewed: Store) -> None:
+    """By view and table, after those of tables; of one view each row with its key and its error."""
+    viewed.view_catalog.create(new_view(viewed, "x", "t", has_quarantine=True))
+    assert run("quarantine", viewed.path, "--json").document == []
+    epoch = viewed.epoch
+    segments = quarantined_rows(viewed, "x", "t", [1, 2], "'1 / n' fails")
+    refresh(viewed, progressed(viewed, "x"), segments=segments)
+
+    listed = run("quarantine", viewed.path, "--json").document
+    epochs = {"oldest_epoch": epoch, "newest_epoch": epoch}
+    assert listed == [{"view": "x", "table": "t", "rows": 2} | epochs]
+    shown = run("quarantine", viewed.path).output
+    assert "newest epoch" in shown
+    assert "rule" not in shown
+    row = {"table": "t", "key": '{"k": 1}', "error": "'1 / n' fails", "epoch": epoch}
+    assert run("quarantine", viewed.path, "x", "--json", "--limit", "1").lines == [row]
+    assert "'on_error' = 'quarantine'" in run("quarantine", viewed.path, "w").errors
+
+    viewed.jobs.quarantine_target("t")
+    values = {
+        "row_json": "{}",
+        "rule": "k",
+        "reason": "x",
+        "written_at": datetime(2026, 1, 1, tzinfo=UTC),
+    }
+    viewed.write("t__quarantine", [{"id": "1"} | values])
+    both = run("quarantine", viewed.path, "--json").document
+    assert ["view" in item for item in both] == [False, True]
+    assert len(run("quarantine", viewed.path, "--json", "--limit", "1").document) == 1
+    assert "rule" in run("quarantine", viewed.path).output

@@ -138,3 +138,30 @@ def test_repair_sets_the_clock_back(tmp_path: Path) -> None:
     assert run("repair", path, "--clock", "--json").document == {"epoch": 2, "repaired": False}
     with Store.open(path) as store:
         store.create_table("t", "k BIGINT", primary_key=["k"])
+
+
+def test_a_row_is_erased_without_spark(store: Store, tmp_path: Path) -> None:
+    """A store without views needs none; keys of several columns are by name, or JSON."""
+    store.create_table("t", "a INT, b STRING, v STRING", primary_key=["a", "b"])
+    store.create_table("lines", "line STRING")
+    secret = "secret-4fb1c09d77a2"
+    rows = [{"a": number, "b": "x=1", "v": secret} for number in range(4)]
+    store.write("t", [*rows, {"a": 9, "b": "y", "v": "stays"}])
+
+    dry = run("erase", store.path, "t", "--key", "a=0,b=x=1", "--dry-run")
+    ended = run(
+        *("erase", store.path, "t", "--key", "a=0,b=x=1", "--key", "B=x=1,A=1"),
+        *("--key", '{"a": 2, "b": "x=1"}', "--key", '{"b": "x=1", "a": "3"}', "--json"),
+    )
+
+    assert "files that may hold the rows" in dry.output
+    assert ended.code == 0, ended.errors
+    assert ended.document["tables"] == ["t"]
+    assert store.table("t").to_dicts() == [{"a": 9, "b": "y", "v": "stays"}]
+    assert not any(
+        secret.encode() in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()
+    )
+    assert "--key 'a=0' does not name" in run("erase", store.path, "t", "--key", "a=0").errors
+    assert "'x' is not a INT" in run("erase", store.path, "t", "--key", "a=x,b=y").errors
+    assert "erase without --key" in run("erase", store.path, "lines", "--key", "1").errors
+    assert run("erase", store.path, "lines").code == 0

@@ -14,7 +14,7 @@ import pytest
 
 from relstate.connector.cli import tables
 from relstate.connector.cli.program import program
-from relstate.storage import Store
+from relstate.storage import Store, install_command
 from support.commands import run
 from support.sources import ROOT
 from support.stores import upsert
@@ -141,14 +141,18 @@ def test_little_output_to_nobody_is_quiet_too(shop: Store) -> None:
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("missing", ["click", "rich"])
-def test_without_its_extra_it_says_what_to_install(missing: str) -> None:
-    """Without click or rich there is one plain line and exit code 2."""
+@pytest.mark.parametrize(
+    ("missing", "command", "extra"),
+    [("click", "tables", "cli"), ("rich", "tables", "cli"), ("click", "ui", "ui")],
+)
+def test_without_its_extra_it_says_what_to_install(missing: str, command: str, extra: str) -> None:
+    """Without click or rich there is one plain line and exit code 2; what it names can be run."""
     code = f"import sys; sys.modules[{missing!r}] = None; {_MAIN}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    words = [sys.executable, "-c", code, command, "store"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f'relstate: {missing} is missing: pip install "relstate[cli]"\n'
+    assert done.stderr == f"relstate: {missing} is missing: {install_command(extra)}\n"
 
 
 def test_looking_up_rows_loads_no_spark(shop: Store) -> None:

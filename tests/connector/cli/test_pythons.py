@@ -17,9 +17,9 @@ from relstate.connector.cli.pythons import (
     assign_roles,
     judge_discovery,
     judge_roles,
-    version_numbers,
 )
 from relstate.connector.cli.surroundings import Surroundings
+from relstate.connector.spark.version import version_numbers
 from support.machines import fake_python, machine, role, script
 from support.sources import ROOT
 
@@ -34,7 +34,7 @@ def test_doctor_asks_for_what_pip_installs() -> None:
 
 @pytest.mark.parametrize(
     ("version", "admitted"),
-    [("4.2.9", False), ("4.3.0", True), ("4.3.1.dev0", True), ("4.4.0", False), ("", False)],
+    [("4.0.9", False), ("4.1.0", True), ("4.3.1.dev0", True), ("4.4.0", False), ("", False)],
 )
 def test_a_version_is_admitted_between_the_bounds(version: str, admitted: bool) -> None:
     """A version is admitted from the lowest on, and below the first that is too new."""
@@ -116,8 +116,8 @@ def test_a_program_that_is_not_there_is_told(driver: str) -> None:
         ({"version": [3, 9, 1]}, "relstate needs Python 3.11 or newer"),
         ({"versions": {"relstate": "0.2.0"}}, "it has relstate 0.2.0, the driver 0.1.0"),
         (
-            {"versions": {"pyspark": "4.2.0"}},
-            "it has pyspark 4.2.0, which is not pyspark>=",
+            {"versions": {"pyspark": "4.0.0"}},
+            "it has pyspark 4.0.0, which is not pyspark>=",
         ),
         ({"versions": {"pyarrow": "17.0.0"}}, "it has pyarrow 17.0.0, which is not pyarrow>=18"),
         ({"versions": {"numpy": "1.26.4"}}, "it has numpy 1.26.4, which is not numpy>=2"),
@@ -147,7 +147,7 @@ def test_what_a_python_lacks_is_told(
 
 def test_the_driver_s_own_lack_is_told(tmp_path: Path) -> None:
     """The advice for a module that the driver lacks is to install it there."""
-    driver = fake_python(tmp_path / "python", versions={"pyspark": "4.2.0"})
+    driver = fake_python(tmp_path / "python", versions={"pyspark": "4.0.0"})
 
     findings = judged(machine(executable=driver, PYSPARK_PYTHON=driver))
 

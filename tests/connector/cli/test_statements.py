@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 from relstate.storage import Store
@@ -32,3 +35,21 @@ def test_a_statement_is_run(spark: SparkSession, shop: Store) -> None:
     assert (wrong.code, wrong.output) == (2, "")
     assert wrong.errors.splitlines()[-1].startswith("relstate: ")
     assert spark.range(1).count() == 1
+
+
+def test_without_java_it_says_what_to_install(shop: Store) -> None:
+    """In place of what the script of Spark prints."""
+    code = "import sys; from relstate.connector.cli import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "sql", shop.path, "SELECT 1"],
+        env={**os.environ, "JAVA_HOME": "/nowhere"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    last = done.stderr.splitlines()[-1]
+    assert "Spark needs Java, and there is no '/nowhere/bin/java'" in last
+    assert "openjdk-17" in last
+    assert "Traceback" not in done.stderr

@@ -127,3 +127,21 @@ def test_an_unknown_table_is_one_line(shop: Store) -> None:
     assert (result.code, result.output) == (2, "")
     assert result.errors.startswith("relstate: TableNotFoundError: there is no table 'gone'")
     assert result.errors.count("\n") == 1
+
+
+def test_all_durations_of_a_table_are_described(store: Store) -> None:
+    """In seconds as JSON, as text for people; None is for ever."""
+    store.create_table("t", "id INT", primary_key=["id"])
+    properties = run("describe", store.path, "t", "--json").document["properties"]
+    assert properties["transaction_retention"] is None
+
+    store.set_transaction_retention("t", "30 days")
+
+    properties = run("describe", store.path, "t", "--json").document["properties"]
+    assert properties["transaction_retention"] == 30 * 24 * 3600
+    (line,) = (
+        line
+        for line in run("describe", store.path, "t").output.splitlines()
+        if "transaction_retention" in line
+    )
+    assert "30 days" in line

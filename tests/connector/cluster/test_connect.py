@@ -48,6 +48,13 @@ def test_views_are_kept_over_connect(cluster_driver: Driver, path: str) -> None:
         assert store.check().problems == ()
 
 
+def test_views_keep_the_settings_of_their_session_over_connect(
+    cluster_driver: Driver, path: str
+) -> None:
+    """They give the rows of their SELECT there, also when refreshed under others."""
+    cluster_driver.run(connect_life.keep_settings, path)
+
+
 def test_changes_are_applied_over_connect(
     cluster_driver: Driver, path: str, tmp_path: Path
 ) -> None:

@@ -8,7 +8,12 @@ import pytest
 
 from relstate.connector.sql import Database
 from relstate.storage import Store
-from relstate.storage.errors import OptionError, UnsupportedStatementError, ValueRangeError
+from relstate.storage.errors import (
+    OptionError,
+    SchemaMismatchError,
+    UnsupportedStatementError,
+    ValueRangeError,
+)
 from support.multisets import difference, rows_of_table
 from support.spark import properties_of, sorted_rows
 from support.stores import stored_row
@@ -123,3 +128,17 @@ def test_version_columns_decide_in_order_which_row_is_later(
         db.apply_changes("v", source, ["k"], "p", **arguments)
     assert db.sql("DELETE FROM v WHERE k = 3").count() == 1
     assert sorted_rows(store, "v") == [(1, "e", 2, 3)]
+
+
+def test_an_insert_without_a_nullable_key_means_null(db: Database, store: Store) -> None:
+    """Of the columns of the key that may be NULL, by a list of columns and by name."""
+    db.sql(
+        "CREATE TABLE m (k INT, l INT NOT NULL, v INT, PRIMARY KEY (k, l)) "
+        "TBLPROPERTIES ('nullable_key' = 'true')"
+    )
+    db.sql("INSERT INTO m (l, v) VALUES (1, 10), (2, 20)")
+    db.sql("INSERT INTO m BY NAME SELECT 1 AS l, 11 AS v")
+    rows = sorted(map(tuple, db.sql("SELECT k, l, v FROM m").collect()), key=repr)
+    assert rows == [(None, 1, 11), (None, 2, 20)]
+    with pytest.raises(SchemaMismatchError, match="'l' is missing"):
+        db.sql("INSERT INTO m (k, v) VALUES (1, 10)")

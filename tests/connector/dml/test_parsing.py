@@ -163,7 +163,7 @@ def test_a_statement_is_read(text: str, expected: object) -> None:
         ("UPDATE t SET a.b = 1 FROM s WHERE s.k = t.k", "set the whole column"),
         ("UPDATE t USING TTL 5 SET a = 1 FROM s WHERE s.k = t.k", "TTL"),
         (f"UPDATE t USING TTL {'9' * 5000} SET a = 1", "a whole number of seconds"),
-        ("DELETE t", "FROM"),
+        ("DELETE t", "FROM is missing; write DELETE FROM table"),
         ("DELETE FROM t WHERE", "missing expression"),
         ("TRUNCATE t", "TABLE"),
         ("MERGE INTO t USING s ON a", "WHEN MATCHED"),

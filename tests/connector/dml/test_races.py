@@ -15,6 +15,7 @@ from relstate.storage.errors import (
     ConflictError,
     DuplicateKeyError,
 )
+from relstate.storage.paths import SEGMENTS, parse_segment_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -155,7 +156,7 @@ def test_a_key_that_was_free_must_still_be(
 def test_a_statement_gives_up_after_five_more_times(
     db: Database, items: str, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It fails with a ConflictError, and nothing of it is committed."""
+    """It fails with a ConflictError, nothing of it is committed, and no file of it is left."""
 
     def change(number: int) -> None:
         state = store.state_table(items)
@@ -168,6 +169,8 @@ def test_a_statement_gives_up_after_five_more_times(
 
     assert rival_writer.tries == 6
     assert store.table(items).get(1)["name"] == "rival"  # type: ignore[index]
+    added = {record.name for entry in store.history() for record in entry.added}
+    assert {*map(parse_segment_file, store.environment.list(SEGMENTS))} <= added
 
 
 def test_parts_that_were_read_are_read_again(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.errors import AnalysisException, ArithmeticException
 
 from relstate.connector.sql import Database, dml_run
 from relstate.storage import Store
@@ -258,3 +259,49 @@ def test_an_append_only_table_takes_inserts(db: Database, store: Store) -> None:
         with pytest.raises(AppendOnlyError, match="append-only"):
             db.sql(statement)
     assert sorted_rows(store, "a") == [(1,), (2,)]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE items SET n = 1 WHERE n = (SELECT 1 / (max(n) - max(n)) FROM items)",
+        "DELETE FROM items WHERE n = (SELECT 1 / (max(n) - max(n)) FROM items)",
+        "DELETE FROM items WHERE id IN (SELECT 1 / (n - n) FROM items)",
+        "UPDATE items SET n = n / (n - n)",
+        "INSERT INTO items SELECT id, name, 1 / (n - n) FROM items",
+        "CREATE TABLE t AS SELECT id, 1 / (n - n) AS x FROM items",
+    ],
+)
+def test_what_fails_in_a_statement_is_raised_as_itself(
+    db: Database, items: str, statement: str
+) -> None:
+    """Also in a subquery: in its class, with its sentence, without the query and the stack."""
+    with pytest.raises(ArithmeticException) as failure:
+        db.sql(statement)
+    text = str(failure.value)
+    assert text.startswith("[DIVIDE_BY_ZERO] Division by zero")
+    assert "\n" not in text
+
+
+@pytest.mark.parametrize(
+    ("statement", "quoted"),
+    [
+        ("UPDATE items SET n = 1 WHERE n ==== 2", "cannot read 'n ==== 2'"),
+        ("DELETE FROM items WHERE n ==== 2", "cannot read 'n ==== 2'"),
+        ("MERGE INTO items t USING items s ON t.id = s.id WHEN MATCHED AND 1 1 THEN DELETE",
+         "cannot read '1 1'"),
+        ("UPDATE items SET n = cuont(n)", "did you mean count"),
+        ("DELETE FROM items WHERE n = array(1)", "DATATYPE_MISMATCH"),
+        ("INSERT INTO items SELECT id, name, n + array(1) FROM items", "DATATYPE_MISMATCH"),
+    ],
+)  # fmt: skip
+def test_an_error_of_a_statement_quotes_what_the_user_wrote(
+    db: Database, items: str, statement: str, quoted: str
+) -> None:
+    """Neither the query by which Spark computes the changes, nor places in it."""
+    with pytest.raises((UnsupportedStatementError, AnalysisException)) as refusal:
+        db.sql(statement)
+    text = str(refusal.value)
+    assert quoted in text
+    assert "__relstate" not in text
+    assert "line 1 pos" not in text

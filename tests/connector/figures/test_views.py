@@ -7,6 +7,7 @@ import pytest
 
 from relstate.connector.figures import lag as lag_figures
 from relstate.connector.figures.lag import NO_LAG, lags
+from relstate.connector.figures.metrics import metric_values, store_metrics
 from relstate.connector.figures.views import refreshes, view_figures, view_page
 from relstate.storage import RefreshFigures, Store, ViewFailure, keep_failure
 from support.refreshes import refreshed
@@ -107,9 +108,14 @@ def test_a_page_shows_why_a_view_failed_until_it_is_refreshed(viewed: Store) -> 
     failure = ViewFailure(viewed.epoch, time, "v could not be computed: a row")
     keep_failure(viewed.environment, view_id, failure)
 
-    assert view_page(viewed, viewed.state, "v").failure == failure
-    assert view_page(viewed, viewed.state, "w").failure is None
+    assert view_page(viewed, viewed.state, "v").summary.failure == failure
+    assert view_page(viewed, viewed.state, "v").summary.status == "failed"
+    assert view_page(viewed, viewed.state, "w").summary.failure is None
+    values = metric_values(store_metrics(viewed))
+    assert values['relstate_view_failed{view="v"}'] == 1
+    assert values['relstate_view_failed{view="w"}'] == 0
     refresh(viewed, progressed(viewed, "v"))
     viewed.write("t", pa.table({"k": [4], "n": [0]}))
     refresh(viewed, progressed(viewed, "v"))
-    assert view_page(viewed, viewed.state, "v").failure is None
+    assert view_page(viewed, viewed.state, "v").summary.failure is None
+    assert metric_values(store_metrics(viewed))['relstate_view_failed{view="v"}'] == 0

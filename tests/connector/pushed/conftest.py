@@ -11,7 +11,7 @@ import pytest
 import relstate
 from relstate.connector.sql import driver_aggregate, planned_query
 from relstate.storage import Store
-from relstate.storage.table import conditional
+from relstate.storage.table import keyorder
 from support.pushed import COLUMNS, TABLES, random_row
 from support.stores import unsynced, upsert
 
@@ -57,7 +57,7 @@ def in_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no table be small, and the driver add nothing up."""
     monkeypatch.setattr(planned_query, "DRIVER_BYTES", -1)
     monkeypatch.setattr(driver_aggregate, "THREAD_BYTES", -1)
-    monkeypatch.setattr(conditional, "_FIRST_SHARE", 1e6)
+    monkeypatch.setattr(keyorder, "_FIRST_SHARE", 1e6)
 
 
 @pytest.fixture

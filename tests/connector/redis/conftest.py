@@ -10,7 +10,7 @@ import pytest
 from relstate.storage import Store
 from support.clock import ManualClock
 from support.commits import quick_environment
-from support.redis_servers import Connection, Served, served
+from support.redis_servers import REDIS_SERVER, Connection, Served, real_redis, served
 
 
 @pytest.fixture
@@ -42,3 +42,12 @@ def client(server: Served) -> Iterator[Connection]:
     client = server.connect()
     yield client
     client.close()
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Iterator[Connection]:
+    """A client of Redis itself."""
+    if REDIS_SERVER is None:
+        pytest.skip("redis-server is not on PATH")
+    with real_redis(tmp_path) as client:
+        yield client

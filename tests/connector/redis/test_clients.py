@@ -12,7 +12,7 @@ from support.redis_servers import Connection, Served
 
 def is_waiting(server: Served) -> bool:
     """Return whether a client waits for an element."""
-    return bool(server.run(lambda: server.server.service.keyspace.waited))
+    return bool(server.run(lambda: server.server.service.waiting.waiters))
 
 
 def wait(server: Served, client: Connection, *request: bytes | str | int) -> None:
@@ -52,14 +52,14 @@ def test_who_waits_is_served_when_there_is_something(
 def test_who_waits_longest_is_served_first(server: Served, client: Connection) -> None:
     """Each gets one; who has gone gets none, and a value of another type is nobody's."""
     place = (0, b"list")
-    waited = server.server.service.keyspace.waited
+    waited = server.server.service.waiting.waiters
     waiters = [server.connect() for _ in range(4)]
     for number, waiter in enumerate(waiters, start=1):
         waiter.send(["BLPOP", "list", 0])
-        while server.run(lambda: waited.get(place)) != number:
+        while server.run(lambda: len(waited.get(place, ()))) != number:
             time.sleep(0.001)
     waiters[0].close()
-    while server.run(lambda: waited.get(place)) != 3:
+    while server.run(lambda: len(waited[place])) != 3:
         time.sleep(0.001)
     client("SET", "list", "x")
     client("DEL", "list")

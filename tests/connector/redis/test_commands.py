@@ -7,18 +7,21 @@ import re
 import pytest
 
 from relstate.connector.redis import sessions
-from relstate.connector.redis.command import Command, glob
+from relstate.connector.redis.command import Command
 from relstate.connector.redis.commands import COMMANDS
+from relstate.connector.redis.patterns import glob
 from relstate.connector.redis.session import SessionCommand
-from support.redis_servers import Connection, Served
+from support.redis_servers import Connection, Request, Served
 from support.sources import ROOT
 
 
 def test_the_page_lists_all_commands() -> None:
     """By their types, and no others."""
     page = (ROOT / "docs" / "redis.md").read_text().split("## Commands")[1].split("## ")[0]
-    table = "\n".join(line for line in page.splitlines() if line.startswith("|"))
-    listed = re.findall(r"`([A-Z]+)`", table)
+    table, refused = page.split("| refused |")
+    listed = re.findall(r"`([A-Z_]+)`", "\n".join(re.findall(r"^\|.*", table, re.MULTILINE)))
+    listed += ["FCALL", "FCALL_RO", "FUNCTION"]
+    assert "`FUNCTION` `FCALL` `FCALL_RO`" in refused
 
     assert sorted(listed) == sorted(name.upper() for name in {**COMMANDS, **sessions.COMMANDS})
 
@@ -91,8 +94,8 @@ def test_patterns_match_as_in_redis(
     pattern: bytes, matching: list[bytes], others: list[bytes]
 ) -> None:
     """Whole keys, byte by byte."""
-    assert all(map(glob(pattern), matching))
-    assert not any(map(glob(pattern), others))
+    assert all(map(glob(pattern).matches, matching))
+    assert not any(map(glob(pattern).matches, others))
 
 
 @pytest.mark.parametrize(
@@ -165,3 +168,44 @@ def test_a_client_gets_no_replies_while_it_wants_none(client: Connection) -> Non
     assert str(client("CLIENT", "NO-EVICT", "x")) == "ERR syntax error"
     client.send(["CLIENT", "REPLY", "OFF"])
     assert client("RESET") == b"RESET"
+
+
+def test_empty_values_are_found_by_their_type(client: Connection, theirs: Connection) -> None:
+    """SCAN, and all that shows a value which is empty."""
+    requests: list[Request] = [
+        ["SET", "empty", ""],
+        ["HSET", "hash", "", ""],
+        ["RPUSH", "list", ""],
+        ["SADD", "set", ""],
+        ["ZADD", "sorted", 0, ""],
+        *[["SCAN", 0, "COUNT", 1000, "TYPE", kind] for kind in ("string", "hash", "list")],
+        ["SCAN", 0, "COUNT", 1000, "MATCH", "empty"],
+        ["GET", "empty"],
+        ["STRLEN", "empty"],
+        ["GETRANGE", "empty", 0, -1],
+        ["SET", "empty", "", "GET"],
+        ["SETNX", "empty", "x"],
+        ["MSETNX", "empty", "x"],
+        ["GETEX", "empty"],
+        ["APPEND", "empty", ""],
+        ["EXISTS", "empty"],
+        ["OBJECT", "REFCOUNT", "empty"],
+        ["COPY", "empty", "copy"],
+        ["RENAMENX", "copy", "empty"],
+        ["GETSET", "empty", ""],
+        ["GETDEL", "copy"],
+        ["HGET", "hash", ""],
+        ["HSETNX", "hash", "", "x"],
+        ["HSTRLEN", "hash", ""],
+        ["LPOS", "list", ""],
+        ["LINDEX", "list", 0],
+        ["ZSCORE", "sorted", ""],
+        ["ZADD", "sorted", "GT", "INCR", 0, ""],
+        ["ZRANGE", "sorted", 0, -1, "WITHSCORES"],
+        ["BLPOP", "list", 0],
+        ["BZPOPMIN", "sorted", 0],
+        ["ECHO", ""],
+        ["PING", ""],
+    ]
+    for request in requests:
+        assert repr(client(*request)) == repr(theirs(*request)), request

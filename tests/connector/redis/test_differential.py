@@ -31,7 +31,7 @@ from support.redis_servers import (
     REDIS_SERVER,
     Connection,
     Served,
-    connected,
+    another,
     real_redis,
     served,
 )
@@ -160,7 +160,7 @@ def test_monitors_see_what_those_of_redis_see(pair: Pair, steps: list[Words]) ->
     """The same requests in the same order, of those that were run."""
     end: Words = (b"ECHO", b"end")
     pair.run([(b"FLUSHALL",)])
-    theirs = Connection(connected(pair.theirs.socket.getpeername()))
+    theirs = another(pair.theirs)
     ours = pair.server.connect()
     for monitor in (ours, theirs):
         assert monitor("MONITOR") == b"OK"

@@ -84,7 +84,7 @@ def test_a_transaction_runs_as_a_whole_or_not_at_all(store: Store) -> None:
         assert late.pipeline([["MULTI"], ["SET", "a", 1]]) == [b"OK", b"QUEUED"]
 
         def run_both() -> Any:
-            server.server.service.databases[0].put(b"full", StringValue(b"x" * 60_000))
+            server.server.service.databases[0].place(b"full", StringValue(b"x" * 60_000))
             session = server.server.service.sessions[2]
             return session.execute([b"EXEC"])
 
@@ -138,7 +138,7 @@ def test_a_look_at_watched_keys_that_fails_is_the_reply(
 
     monkeypatch.setattr(tables, "read", fail)
     monkeypatch.setattr(tables, "keys", fail)
-    for request in (["WATCH", "a"], ["INFO"]):
+    for request in (["WATCH", "a"], ["INFO"], ["KEYS", "*"]):
         assert str(client(*request)) == "ERR FilesystemError: the disk is gone"
 
 

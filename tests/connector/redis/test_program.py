@@ -243,3 +243,44 @@ def test_ten_thousand_idle_clients_disturb_nobody(tmp_path: Path) -> None:
                 connection.close()
             process.terminate()
             resource.setrlimit(resource.RLIMIT_NOFILE, (limit, most))
+
+
+_LARGE: list[list[bytes | str]] = [
+    ["APPEND", f"large {number % 40}", b"x" * 1_000_000] for number in range(160)
+]
+_FIELDS: list[list[bytes | str]] = [
+    ["HSET", "hash", *[word for n in range(500) for word in (f"{start} {n}", b"x" * 100)]]
+    for start in range(400)
+]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("requests", [_LARGE, _FIELDS], ids=["long strings", "a large hash"])
+def test_memory_stays_near_the_limit(tmp_path: Path, requests: list[list[bytes | str]]) -> None:
+    """Once what was changed is committed: the program itself takes about 115 MB."""
+    path = str(tmp_path / "store")
+    Store.create(path).close()
+    limit = 32 << 20
+    process, port = start_program(path, "--appendfsync", "everysec", "--maxmemory", str(limit))
+    with process:
+        try:
+            client = redis.Redis(port=port, socket_timeout=SECONDS)
+            for request in requests:
+                # Refused while all of it waits for a commit.
+                with suppress(redis.OutOfMemoryError):
+                    client.execute_command(*request)
+            deadline = time.monotonic() + SECONDS
+            while (used := _anonymous_bytes(process.pid)) > 140_000_000 + 1.5 * limit:
+                assert time.monotonic() < deadline, f"{used} bytes"
+                time.sleep(0.2)
+        finally:
+            process.kill()
+            client.close()
+
+
+def _anonymous_bytes(pid: int) -> int:
+    """Return how much memory of a process is not that of files."""
+    status = Path(f"/proc/{pid}/status").read_text("utf-8")
+    match = re.search(r"RssAnon:\s+(\d+) kB", status)
+    assert match is not None
+    return int(match[1]) << 10

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from time import sleep
 
@@ -11,9 +13,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from relstate.connector.ui.application import application, page_link
+from relstate.connector.ui.report import report
 from relstate.storage import Store, ViewFailure, keep_failure
 from relstate.storage.commit_signal import LOOK_INTERVAL
 from support.stores import StoreMaker
+from support.views import new_view, progressed, quarantined_rows, refresh
 
 
 @pytest.fixture
@@ -52,6 +56,36 @@ def test_a_page_shows_the_latest_epoch(client: TestClient, viewed: Store) -> Non
     assert "1 rows," in client.get("/").text
 
 
+def test_the_page_of_a_table_lists_its_quarantine(client: TestClient, viewed: Store) -> None:
+    """How many rows break each rule, and where they are."""
+    assert "Quarantine" not in client.get("/table?name=t").text
+    viewed.jobs.quarantine_target("t")
+    assert "There are none." in client.get("/table?name=t").text
+    values = {"row_json": "{}", "rule": "too small", "reason": "x", "written_at": datetime.now(UTC)}
+    viewed.write("t__quarantine", [{"id": str(number)} | values for number in range(3)])
+
+    page = client.get("/table?name=t").text
+    assert "<td>too small</td><td>3</td>" in page
+    assert "/table?name=t__quarantine" in page
+
+
+def test_the_page_of_a_view_lists_its_quarantine(client: TestClient, viewed: Store) -> None:
+    """Each row with its table, its key and the error; the store's page has their number."""
+    assert "Quarantine" not in client.get("/view?name=v").text
+    viewed.view_catalog.create(new_view(viewed, "x", "t", has_quarantine=True))
+    assert "There are none." in client.get("/view?name=x").text
+    segments = quarantined_rows(viewed, "x", "t", [1, 2], "<b>")
+    progress = replace(progressed(viewed, "x"), quarantined=2)
+    refresh(viewed, progress, segments=segments)
+
+    page = client.get("/view?name=x").text
+    assert "cannot be computed: 2." in page
+    assert "{&#34;k&#34;: 1}" in page
+    assert "&lt;b&gt;" in page
+    assert "2 in quarantine" in client.get("/").text
+    assert "cannot be computed: 2." in report(viewed)
+
+
 def test_the_page_of_a_table_says_what_its_columns_have(client: TestClient, viewed: Store) -> None:
     """The clauses of defaults and of generated columns."""
     viewed.create_table(
@@ -74,6 +108,8 @@ def test_the_page_of_a_view_says_why_it_failed(client: TestClient, viewed: Store
     assert f"The refresh up to epoch {viewed.epoch} failed at " in page
     assert "could not be computed: &lt;b&gt;" in page
     store_page = client.get("/").text
+    assert '<span class="status failed">failed</span>' in store_page
+    assert 'class="node view failed"' in store_page
     assert "Commits a minute since epoch" in store_page
     assert "Rows a minute since epoch" in store_page
 
@@ -110,7 +146,8 @@ def test_changes_are_shown(client: TestClient, viewed: Store) -> None:
         ("/table?name=t&key=x", 200, "is not a BIGINT"),
         ("/table?name=t&from=5&to=2", 200, "problem"),
         ("/view?name=v&units=0", 200, "parallel units"),
-        ("/nowhere", 404, "Not Found"),
+        ("/nowhere", 404, "There is no page &#39;/nowhere&#39;"),
+        ("/<b>", 404, "There is no page &#39;/&lt;b&gt;&#39;"),
     ],
 )
 def test_what_is_not_there_is_said(
@@ -120,6 +157,7 @@ def test_what_is_not_there_is_said(
     answer = client.get(address)
 
     assert answer.status_code == status
+    assert "<!doctype html>" in answer.text
     assert message in answer.text
     assert "Traceback" not in answer.text
 
@@ -174,8 +212,69 @@ def test_an_empty_store_has_a_page(store: Store) -> None:
         assert "There are no tables." in client.get("/").text
 
 
+def test_a_chart_of_shards_counts_no_file_twice(make_store: StoreMaker) -> None:
+    """A file has rows of all shards: the chart shows bytes, which add up."""
+    store = make_store()
+    store.create_table("t", "k BIGINT", primary_key=["k"])
+    for start in range(0, 3_000, 1_000):
+        store.write("t", pa.table({"k": range(start, start + 1_000)}))
+    with TestClient(application(store), base_url="http://localhost") as client:
+        text = client.get("/").text
+
+    files = len(store.state.segments)
+    assert "Bytes stored of all tables, by shard" in text
+    assert f"Of {files} live file" in text
+    assert "Live files of all tables, by shard" not in text
+
+
+def test_rows_of_small_tables_are_counted(viewed: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On every page; those of others are estimates with a ~, as upserts of a key count twice."""
+    for value in (1, 2):
+        viewed.write("t", pa.table({"k": [1], "n": [value], "s": ["x"]}))
+    with TestClient(application(viewed), base_url="http://localhost") as client:
+        for page in ("/", "/tables", "/table?name=t"):
+            text = client.get(page).text
+            assert ">4<" in text
+            assert "~6" not in text
+        monkeypatch.setattr("relstate.connector.figures.row_counts.MOST_ENTRIES", 1)
+        for page in ("/", "/tables", "/table?name=t"):
+            assert ">~6<" in client.get(page).text
+
+
+def test_what_changes_is_announced_and_bars_have_names(client: TestClient) -> None:
+    """For readers of the screen: a live region, bars that say what they show, headings' scopes."""
+    text = client.get("/").text
+
+    assert 'id="live" class="note" role="status"' in text
+    assert text.count('<g role="listitem" aria-label="') >= 2
+    assert "% of the largest" in text
+    assert "<th>" not in text
+    assert text.count("<th ") == text.count('<th scope="col"')
+
+
+@pytest.mark.parametrize("harm", ["missing", "cut"])
+def test_damaged_files_are_said(viewed: Store, harm: str) -> None:
+    """On the pages of the store and of the table, though their rows are not read."""
+    (segment, *_) = viewed.state.segments_of(viewed.state.table("t").definition.table_id)
+    file = Path(viewed.path, "segments", f"{segment.name}.lmdb")
+    content = file.read_bytes()
+    file.unlink()
+    if harm == "cut":
+        file.write_bytes(content[:-4096])
+    try:
+        with TestClient(application(viewed), base_url="http://localhost") as client:
+            for page in ("/", "/table?name=t"):
+                text = client.get(page).text
+                assert f"1 file is {harm}" in text
+                assert segment.name in text
+            assert "1 file is" not in client.get("/view?name=w").text
+    finally:
+        file.unlink(missing_ok=True)
+        file.write_bytes(content)
+
+
 def test_a_damaged_store_still_has_pages(make_store: StoreMaker) -> None:
-    """A lost segment is an error in its place on the page of its table, and none on the first."""
+    """A lost segment is an error in its place on the page of its table, and on the first."""
     store = make_store()
     store.create_table("t", "k BIGINT", primary_key=["k"])
     store.write("t", pa.table({"k": [1]}))
@@ -185,7 +284,7 @@ def test_a_damaged_store_still_has_pages(make_store: StoreMaker) -> None:
     file.unlink()
     try:
         with TestClient(application(store), base_url="http://localhost") as client:
-            assert client.get("/").status_code == 200
+            assert "1 file is missing" in client.get("/").text
             page = client.get("/table?name=t")
             assert page.status_code == 200
             assert "the file is missing" in page.text
@@ -209,3 +308,12 @@ def test_a_damaged_log_is_said(make_store: StoreMaker) -> None:
 
     assert page.status_code == epoch.status_code == 500
     assert "The store cannot be read" in page.text
+
+
+def test_the_page_of_a_table_shows_its_retention_of_writers(
+    client: TestClient, viewed: Store
+) -> None:
+    """Only where it has one."""
+    assert "are forgotten after" not in client.get("/table?name=t").text
+    viewed.set_transaction_retention("t", "30 days")
+    assert "writers (txnAppId) are forgotten after 30 days" in client.get("/table?name=t").text

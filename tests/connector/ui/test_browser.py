@@ -30,7 +30,9 @@ const headings = [...document.querySelectorAll("h1, h2, h3, h4")];
 const missing = [], levels = headings.map(heading => +heading.tagName[1]);
 if (levels.filter(level => level === 1).length !== 1) missing.push("h1");
 levels.forEach((level, n) => { if (level > (levels[n - 1] ?? 0) + 1) missing.push("h" + level); });
-const named = "svg:not([aria-label]):not([aria-hidden]), table:not(:has(th)), html:not([lang])";
+const named = "svg:not([aria-label]), table:not(:has(th)), th:not([scope]), html:not([lang]), "
+  + "svg.bars g:not([aria-label])";
+if (!document.querySelector("[role=status]")) missing.push("status");
 document.querySelectorAll(named).forEach(element => missing.push(element.outerHTML.slice(0, 80)));
 document.querySelectorAll("input:not([type=hidden])").forEach(
   input => { if (!input.labels.length) missing.push(input.outerHTML); });

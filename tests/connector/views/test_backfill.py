@@ -11,6 +11,7 @@ import pytest
 from relstate.connector.sql import Database
 from relstate.connector.views import backfill, runner
 from relstate.connector.views.job import JobOutput
+from relstate.connector.views.position import Position
 from relstate.connector.views.runner import JobRunner
 from relstate.storage import Store, errors
 from support.multisets import difference, rows_of_table
@@ -203,6 +204,35 @@ def test_the_error_names_the_view_that_cannot_be_populated(db: Database) -> None
     assert db.store.state.view_names() == ("below",)
     with pytest.raises(errors.ViewFailedError, match="view 'below' could not"):
         db.refresh()
+
+
+def test_what_was_read_is_kept_if_the_machines_fail(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CREATE drops the view if its query or a row fails; else the next refresh continues."""
+    monkeypatch.setattr(backfill, "PART_ROWS", ROWS // 4)
+    query = "SELECT g, count(*) AS c, sum(v) AS s FROM t GROUP BY g"
+    run, parts = JobRunner._run_once, [0]
+
+    def failing(*arguments: Any) -> Any:
+        parts[0] += 1
+        if parts[0] == 3:
+            raise RuntimeError("org.apache.spark.SparkException: a block was lost")
+        return run(*arguments)
+
+    monkeypatch.setattr(JobRunner, "_run_once", failing)
+    with pytest.raises(errors.JobFailedError, match=r"'v' failed(?s:.*)the next refresh continues"):
+        db.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
+    position = Position.from_json(db.store.view("v").progress.backfill)
+    assert position.rows > 0
+    parts[0] = 10
+    db.refresh()
+
+    hold(db, "v", query)
+    failing_query = "SELECT k, 1 / (v - v) AS q FROM t"
+    with pytest.raises(errors.ViewFailedError, match="the row with k = "):
+        db.sql(f"CREATE MATERIALIZED VIEW w AS {failing_query}")
+    assert db.store.state.view_names() == ("v",)
 
 
 def _interrupted(*_: Any) -> Any:

@@ -30,6 +30,9 @@ VIEWS = {
     "days": "SELECT k, d, x FROM t WHERE current_date - 2 <= d",
     "dates": "SELECT k FROM t WHERE d > now() - INTERVAL 36 HOUR",
     "hour": "SELECT k, ts FROM t WHERE ts >= date_trunc('HOUR', now())",
+    "constants": "SELECT k FROM t WHERE ts > now() - 3 * INTERVAL 1 HOUR AND ts < now() + "
+    "INTERVAL 1 DAY * (1 + 1) / 2 AND d > date_sub(current_date(), abs(-2) * 7)",
+    "century": "SELECT k FROM t WHERE ts > date_trunc('century', now()) OR n = 1",
     "local": "SELECT k FROM t WHERE CAST(ts AS TIMESTAMP_NTZ) < localtimestamp()",
     "sums": "SELECT g, count(*) AS c, sum(v) AS s FROM t WHERE ts > now() - INTERVAL 1 HOUR "
     "GROUP BY g",

@@ -76,7 +76,7 @@ def test_nobody_may_listen(filled: Store) -> None:
     notifier.end(None)
     check_listener(None)
     check_listener(Recorder())
-    with pytest.raises(OptionError, match="on_commit, on_refresh and on_end"):
+    with pytest.raises(OptionError, match="on_commit, on_refresh, on_failure and on_end"):
         check_listener(print)
     with pytest.raises(OptionError, match="the class Recorder; give an object of it"):
         check_listener(Recorder)

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
+from relstate.connector.spark.capabilities import QUALIFY
 from relstate.connector.sql import Database
 from relstate.connector.views import backfill, runner
 from relstate.storage import Store, errors
 from support.multisets import difference, rows_of_table
 from support.spark import only_row
+from support.versions import COUNTER_FUNCTIONS, NAMED_PIVOT, needs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,6 +57,7 @@ def test_a_view_of_constants_has_its_rows_at_once_and_never_changes(db: Database
     assert db.sql("SELECT n FROM over_c").first() == (1,)
 
 
+@needs(COUNTER_FUNCTIONS)
 def test_vectors_unions_of_arrays_and_variants_follow_their_rows(db: Database) -> None:
     """What Spark evaluates again, and the rows of variants, are those of their SELECTs."""
     views = {
@@ -145,6 +148,7 @@ def test_joins_after_commas_rows_as_groups_and_mixed_windows_follow_their_rows(
     assert all(report.ok for report in db.check_views())
 
 
+@needs(QUALIFY)
 def test_numbers_with_a_suffix_are_constants(db: Database) -> None:
     """``1L`` and ``0.1D`` do where Spark asks for a literal, and for executors that read one."""
     views = {
@@ -187,6 +191,7 @@ def test_maps_and_expressions_in_other_words_are_groups(db: Database) -> None:
         assert_view_is(db, name, query)
 
 
+@needs(NAMED_PIVOT)
 def test_sessions_of_local_times_parts_of_structs_and_pipes_follow_their_rows(db: Database) -> None:
     """Values have Spark's types and names: of a session, after a +, of stars, of a PIVOT."""
     local = "timestampadd(MINUTE, v, TIMESTAMP_NTZ'2026-03-29 00:30:00')"
@@ -275,6 +280,35 @@ def test_a_correlated_scalar_subquery_of_two_rows_fails_only_where_it_is_read(
     put(db.store, "t", (2, "b", 1))
     with pytest.raises(errors.ViewFailedError, match="SCALAR_SUBQUERY_TOO_MANY_ROWS"):
         db.refresh()
+
+
+def test_a_scalar_subquery_is_computed_only_where_a_row_asks_for_it(db: Database) -> None:
+    """It fails over an empty table, and its view is empty as the SELECT is until a row reads it."""
+    views = {
+        "counted": "SELECT t.k FROM t JOIN u ON t.k = u.i GROUP BY t.k "
+        "HAVING count(u.n) >= (SELECT count(*) / count(DISTINCT n) FROM u)",
+        "condition": "SELECT k FROM t WHERE (SELECT 10 / count(*) FROM u) > 1",
+        "value": "SELECT k, v + (SELECT 10 / c FROM (SELECT count(*) AS c, sum(n) AS s FROM u) "
+        "WHERE 20 / c > 1) AS x FROM t",
+    }
+    for name, query in views.items():
+        db.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+        assert_view_is(db, name, query)
+    put(db.store, "u", (1, "x", 5), (2, "x", 7))
+    put(db.store, "t", (1, "a", 10), (2, "b", 11))
+    db.refresh()
+    for name, query in views.items():
+        assert_view_is(db, name, query)
+    db.sql("DELETE FROM u")
+    for name in ("condition", "value"):
+        with pytest.raises(errors.ViewFailedError, match="DIVIDE_BY_ZERO"):
+            db.refresh(name)
+    db.refresh("counted")
+    assert db.sql("SELECT count(*) AS c FROM counted").first() == (0,)
+    db.sql("DELETE FROM t")
+    db.refresh()
+    for name, query in views.items():
+        assert_view_is(db, name, query)
 
 
 def test_a_view_has_the_columns_that_its_statement_names(db: Database) -> None:

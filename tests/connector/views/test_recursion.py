@@ -78,7 +78,7 @@ def test_an_unchanged_recursion_is_not_run(db: Database, monkeypatch: pytest.Mon
     db.refresh()
     assert rows_of(db, "marked") == [(7, "a"), (8, "a/b")]
     upsert(db.store, "nodes", [(3, 2, "c")])
-    with pytest.raises(errors.ViewFailedError, match="the query is run"):
+    with pytest.raises(errors.JobFailedError, match="the query is run"):
         db.refresh()
 
 

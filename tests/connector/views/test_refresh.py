@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 
 from relstate.connector.sql import Database
 from relstate.connector.views import runner, views
 from relstate.connector.views.creation import new_view
+from relstate.connector.views.failing_row import FailingRow
 from relstate.connector.views.frame import report_frame
 from relstate.connector.views.rebuild import find_differences
-from relstate.connector.views.refresh import view_failure
+from relstate.connector.views.view_failure import view_failure
 from relstate.storage import NewView, Store, errors, read_failure
 from relstate.storage.paths import archive_path, entry_path
 from support.faulty_environment import FaultyEnvironment
@@ -32,7 +34,8 @@ if TYPE_CHECKING:
 # A diamond over a table: both is over sums and tops, which are over t.
 DIAMOND = {
     "sums": "SELECT g, count(*) AS c, sum(v) AS s FROM t GROUP BY g",
-    "tops": "SELECT g, k, v FROM t QUALIFY row_number() OVER (PARTITION BY g ORDER BY v, k) <= 2",
+    "tops": "SELECT g, k, v FROM (SELECT g, k, v, row_number() OVER (PARTITION BY g "
+    "ORDER BY v, k) AS n FROM t) WHERE n <= 2",
     "both": "SELECT sums.g, sums.c, tops.k FROM sums JOIN tops ON sums.g = tops.g",
 }
 
@@ -183,18 +186,59 @@ def test_views_that_fail_do_not_stop_others(db: Database) -> None:
 
 
 def test_a_failure_names_the_view_and_its_cause() -> None:
-    """For errors that are not relstate's it suggests what may be the reason."""
+    """A failure of a row advises about it; what may be of the machines blames no row."""
     own = errors.ValueRangeError("too large")
     assert str(view_failure("v", own)) == "view 'v' could not be computed: too large"
+    row = FailingRow("t", (("k", 7), ("g", "x")))
+    assert "for the row with k = 7, g = 'x' of table 't': too" in str(
+        view_failure("v", own, "", row)
+    )
 
-    raised = OSError("no space left")
-    failure = view_failure("v", raised)
+    failure = view_failure("v", OSError("no space left"))
 
-    assert isinstance(failure, errors.ViewFailedError)
-    assert str(failure).startswith("view 'v' could not be computed; if an expression")
+    assert isinstance(failure, errors.JobFailedError)
+    assert str(failure).startswith("the job of view 'v' failed")
     assert str(failure).endswith("OSError: no space left")
+    assert "correct the row" not in str(failure)
     assert failure.__cause__ is None
     assert view_failure("over", failure) is failure
+
+    raised = PySparkException("[CAST_INVALID_INPUT] The value 'x' … SQLSTATE: 22018")
+    failed = view_failure("v", raised, "SELECT 1", row)
+    assert isinstance(failed, errors.ViewFailedError)
+    assert "fails for the row with k = 7, g = 'x' of table 't': correct the row" in str(failed)
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+def test_a_failure_names_the_expression_and_the_row(
+    db: Database, monkeypatch: pytest.MonkeyPatch, is_local: bool
+) -> None:
+    """As the user wrote it, and by its key, of thousands of changes; not if no row fails alone."""
+    if not is_local:
+        monkeypatch.setattr(runner, "is_small", lambda job: False)
+    create(
+        db,
+        {
+            "division": "SELECT k, 100 div (t.v-500) AS q FROM t WHERE k >= 0",
+            "total": "SELECT sum(v) AS s FROM t",
+        },
+    )
+    keys = list(range(100, 2100))
+    values = [500 if key == 1234 else 7 for key in keys]
+    db.store.write("t", pa.table({"k": keys, "g": ["g0"] * 2000, "v": values}))
+    with pytest.raises(errors.ViewFailedError) as failure:
+        db.refresh("division")
+    assert "'100 div (t.v-500)' fails for the row with k = 1234 of table 't'" in str(failure.value)
+    db.store.write("t", pa.table({"k": [1, 2], "g": ["", ""], "v": [2**62, 2**62]}))
+    with pytest.raises(errors.ViewFailedError, match=r"^view 'total' could not be computed: sum"):
+        db.refresh("total")
+    db.sql("DELETE FROM t WHERE k IN (2, 1234)")
+    db.refresh()
+    db.sql("UPDATE t SET v = 501 WHERE k = 2000")
+    db.refresh("division")
+    db.store.write("t", pa.table({"k": [2000], "g": ["g1"], "v": [500]}))
+    with pytest.raises(errors.ViewFailedError, match=r"with k = 2000 of table 't'"):
+        db.refresh("division")
 
 
 @pytest.mark.parametrize(

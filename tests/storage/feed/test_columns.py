@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from relstate.storage import Store, feed_fields
+from relstate.storage import Store, TableSchema, feed_fields
 from relstate.storage.errors import SchemaError, SchemaMismatchError
 from relstate.storage.feed.columns import FEED_FIELDS, feed_batch, feed_schema, stored_columns
+from relstate.storage.schema.types import BigInt, Field
 
 
 def test_a_feed_has_the_table_s_columns_and_three_more(store: Store) -> None:
@@ -37,9 +40,29 @@ def test_columns_that_are_not_there_are_refused(store: Store) -> None:
     for names in ([], ["k", "K"], ["nothing"]):
         with pytest.raises(SchemaMismatchError):
             feed_fields(schema, names)
-    taken = store.create_table("u", "_commit_version INT", primary_key=["_commit_version"]).schema
-    with pytest.raises(SchemaError, match="'_commit_version', a name that a change feed adds"):
+    field = Field("_Commit_version", BigInt())
+    taken = TableSchema.build([field], ["_Commit_version"], None)
+    with pytest.raises(SchemaError, match="'_Commit_version', a name that a change feed adds"):
         feed_fields(taken)
+
+
+@pytest.mark.parametrize("name", ["_change_type", "_COMMIT_VERSION", "_Commit_Timestamp"])
+def test_a_table_gets_no_column_of_a_feed(store: Store, name: str) -> None:
+    """Neither when it is created nor later, in any case; the advice is a name that works."""
+    store.create_table("t", "k INT, v INT", primary_key=["k"])
+    before = store.epoch
+    changes: list[Callable[[], object]] = [
+        lambda: store.create_table("u", f"k INT, `{name}` INT", primary_key=["k"]),
+        lambda: store.create_table("u", f"`{name}` INT"),
+        lambda: store.create_table("u", pa.schema([(name, pa.int32())]), primary_key=[name]),
+        lambda: store.add_columns("t", f"`{name}` STRING"),
+        lambda: store.rename_column("t", "v", name),
+    ]
+    for change in changes:
+        with pytest.raises(SchemaError, match=f"cannot be named '{name}'"):
+            change()
+    assert store.epoch == before
+    store.rename_column("t", "v", name.strip("_").lower())
 
 
 def test_a_batch_tells_what_happened_and_when(store: Store) -> None:

@@ -49,7 +49,8 @@ def step(store: Store, clock: ManualClock, chance: Random) -> None:
         rows = {key: chance.choice([None, 1, 2]) for key in keys}
         put(store, rows, chance.choice([None, None, 1, 2, 5]))
     elif kind == "delete":
-        store.delete("t", pa.table({"k": pa.array(keys, pa.int32())}))
+        nulls = pa.nulls(len(keys), pa.int32())
+        store.delete("t", pa.table({"k": pa.array(keys, pa.int32()), "v": nulls}))
     elif kind == "other":
         store.create_table(f"o{store.epoch}", "k INT", primary_key=["k"])
     elif kind == "compact":

@@ -157,6 +157,16 @@ def test_data_epochs_are_those_that_changed_the_table(table: Store) -> None:
     assert list(table.jobs.data_epochs(table_id, 1)) == [3, 5, 7]
     assert list(table.jobs.data_epochs(table_id, 3, 6)) == [5]
     assert list(table.jobs.data_epochs(table_id, 7)) == []
+    assert list(table.jobs.data_epochs(table_id, 0, 0)) == []
+    assert list(table.jobs.feed_epochs(table_id, 0, 0)) == []
+
+
+def test_a_read_of_no_vnodes_yields_nothing(table: Store) -> None:
+    """It is not one of all, of a feed and of a table."""
+    plan = table.jobs.feed_plan("t", 3)
+    assert changes_of(plan.read())
+    assert list(plan.read([])) == []
+    assert list(table.read_plan("t").read((), table.environment)) == []
 
 
 def test_what_has_no_feed_is_refused(table: Store) -> None:
@@ -167,9 +177,10 @@ def test_what_has_no_feed_is_refused(table: Store) -> None:
         table.jobs.feed_plan("t", 3, columns=["k", "K"])
     with pytest.raises(OptionError, match="must be one of dropCarryovers, netChanges"):
         table.jobs.feed_plan("t", 3, deduplication="none")
-    table.create_table("u", "k INT, _Change_Type STRING", primary_key=["k"])
-    with pytest.raises(SchemaError, match="'_Change_Type', a name that a change feed adds"):
-        table.jobs.feed_plan("u", table.epoch)
+    with pytest.raises(
+        SchemaError, match="cannot be named '_Change_Type', because the change feed"
+    ):
+        table.create_table("u", "k INT, _Change_Type STRING", primary_key=["k"])
 
 
 def test_a_snapshot_is_all_rows_as_inserts(table: Store) -> None:

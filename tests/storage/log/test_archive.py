@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from relstate.storage.paths import FOLDERS, archive_path, entry_path
 from support.commits import quick_environment
 from support.faulty_environment import FaultyEnvironment
 from support.histories import FIRST, following
+from support.object_stores import CountedStore
 
 
 def block(count: int = 32) -> list[Entry]:
@@ -66,6 +68,27 @@ def test_a_missing_entry_is_corruption_and_archives_nothing(environment: LocalEn
     with pytest.raises(CorruptionError, match=r"_log/0{19}5\.json: this log entry is missing"):
         archive_block(environment, 1)
     assert not is_archived(environment, 1)
+
+
+def test_a_missing_entry_of_a_bucket_is_named_by_its_address(tmp_path: Path) -> None:
+    """In the error, which is a message of the log when checkpoints are written."""
+    environment = CountedStore(f"memory://{uuid.uuid4().hex}/shop", tmp_path)
+    for entry in block()[:4]:
+        environment.put_if_absent(entry_path(entry.epoch), encode_entry(entry))
+
+    with pytest.raises(CorruptionError, match=r"^memory://.*/shop/_log/0{19}5\.json: this log"):
+        archive_block(environment, 1)
+
+
+@pytest.mark.parametrize("damage", [b"damage\n", b""])
+def test_nothing_is_taken_for_archived_by_a_file_that_is_no_archive(
+    environment: LocalEnvironment, damage: bytes
+) -> None:
+    """Entries are removed once they are archived: an archive that is there has to be whole."""
+    Path(environment.local_path(archive_path(1))).write_bytes(damage)
+
+    with pytest.raises(CorruptionError, match="entries instead of 32"):
+        archive_block(environment, 1)
 
 
 def test_a_damaged_entry_is_not_archived(environment: LocalEnvironment) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -214,3 +215,19 @@ def test_the_history_is_all_entries_the_newest_first(environment: LocalEnvironme
     state = advanced(log, state, 100)
 
     assert [entry.epoch for entry in log.history.newest_first(state)] == list(range(100, 0, -1))
+
+
+def test_entries_of_epochs_that_cannot_be_read_are_forgotten(environment: LocalEnvironment) -> None:
+    """Those of a block before the oldest epoch stay; more fit then, and all can still be read."""
+    log, state = new_store(environment, "orders")
+    state = advanced(log, state, 2 * BLOCK)
+    cache = EntryCache(units=2 * BLOCK)
+    log = Log(environment, cache)
+    assert len(list(log.history.entries(state, 1, state.epoch))) == 2 * BLOCK
+    kept = range(2 * BLOCK, 9, -1)
+
+    log.history.forget_expired(replace(state, oldest_epoch=BLOCK + 10))
+
+    assert list(cache.ancestors(state, 1)) == list(kept)
+    assert cache._room == 2 * BLOCK - len(kept)
+    assert [entry.epoch for entry in log.history.entries(state, 5, 12)] == [*range(5, 13)]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 
 import pytest
 
+from relstate.storage import Store
 from relstate.storage.errors import NotAStoreError, StoreExistsError
 from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.log.log import Log
@@ -58,3 +60,44 @@ def test_a_store_can_be_created_in_an_empty_folder(tmp_path: Path) -> None:
         log.load()
 
     assert create_store(log, SETTINGS).epoch == 1
+
+
+@pytest.mark.parametrize("name", ["sub", "a/b/c", "segments/sub", "_log/sub"])
+@pytest.mark.parametrize("is_bucket", [False, True])
+def test_a_store_in_a_store_is_refused(tmp_path: Path, name: str, is_bucket: bool) -> None:
+    """With the other store's path; neither is changed, and one beside it can be created."""
+    root = f"memory://{uuid.uuid4().hex}/a" if is_bucket else str(tmp_path / "a")
+    with Store.create(root) as outer:
+        outer.create_table("t", "id BIGINT", primary_key=["id"])
+        for number in range(70):
+            outer.write("t", [{"id": number}])
+        for exist_ok in (False, True):
+            with pytest.raises(
+                NotAStoreError, match=f"^{root}/{name}: .*inside of the store {root},"
+            ):
+                Store.create(f"{root}/{name}", exist_ok=exist_ok)
+        assert outer.check().problems == ()
+    with Store.create(root, exist_ok=True) as outer:
+        assert outer.epoch > 70
+    assert Store.create(f"{root}-{name.rsplit('/')[-1]}").epoch == 1
+
+
+def test_a_store_in_a_store_is_refused_by_the_name_of_a_link(tmp_path: Path) -> None:
+    """Whichever of the two names is in the other store."""
+    Store.create(str(tmp_path / "a")).close()
+    (tmp_path / "a" / "sub").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "name").symlink_to(tmp_path / "a" / "sub")
+    (tmp_path / "a" / "name").symlink_to(tmp_path / "elsewhere")
+    for path in (tmp_path / "name", tmp_path / "a" / "name" / "b"):
+        with pytest.raises(NotAStoreError, match="inside of the store"):
+            Store.create(str(path))
+
+
+def test_a_store_with_other_files_is_a_store(tmp_path: Path) -> None:
+    """It is opened, where only a new one would need a folder of its own."""
+    Store.create(str(tmp_path / "a")).close()
+    (tmp_path / "a" / "README").write_text("of the owner")
+    assert Store.create(str(tmp_path / "a"), exist_ok=True).epoch == 1
+    with pytest.raises(StoreExistsError):
+        Store.create(str(tmp_path / "a"))

@@ -53,7 +53,7 @@ def server(answer: Answer, headers: list[tuple[str, str]] | None = None) -> Iter
             if self.command == "GET":
                 self.wfile.write(content)
 
-        do_GET = do_PUT = do_HEAD = _serve  # noqa: N815
+        do_GET = do_PUT = do_HEAD = do_DELETE = _serve  # noqa: N815
 
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""
@@ -82,6 +82,9 @@ def answered(method: str, objects: dict[str, bytes], path: str, body: bytes) -> 
             return 412
         objects[path] = body
         return 201
+    if method == "DELETE":
+        objects.pop(path, None)
+        return 204
     return 200 if path in objects else 404
 
 
@@ -125,6 +128,60 @@ def test_a_create_is_repeated_while_the_server_is_busy(tmp_path: Path) -> None:
         with pytest.raises(UnknownOutcomeError, match="s3://shop/x/b"):
             client.put_new("x/b", b"mine")
         assert len(puts) == 2
+
+
+def test_a_conflict_is_not_an_object(tmp_path: Path) -> None:
+    """S3 answers 409 while another request for the key is under way, of which nothing may remain:
+    the put is repeated, and found to be too late only by an object that was read.
+    """
+    puts: list[str] = []
+    conflicts, winner = 2, b""
+
+    def answer(method: str, objects: dict[str, bytes], path: str, body: bytes) -> int:
+        if method == "PUT":
+            puts.append(path)
+            if len(puts) <= conflicts:
+                if winner:
+                    objects[path] = winner
+                return 409
+        return answered(method, objects, path, body)
+
+    with server(answer) as endpoint:
+        client = ObjectClient(location_at(endpoint, tmp_path, max_retries="2"))
+        client.put_new("x/a", b"mine")
+        assert client.get("x/a") == b"mine"
+        assert len(puts) == 3
+
+        puts.clear()
+        conflicts = 9
+        with pytest.raises(FilesystemError, match=r"s3://shop/x/b: cannot write it: .*409"):
+            client.put_new("x/b", b"mine")
+        assert len(puts) == 3
+
+        puts.clear()
+        winner = b"another"
+        with pytest.raises(FileExistsError, match="s3://shop/x/c"):
+            client.put_new("x/c", b"mine")
+        assert len(puts) == 1
+
+
+def test_a_server_is_not_called_unsafe_because_of_conflicts(tmp_path: Path) -> None:
+    """The probe of If-None-Match puts an object twice: one that was refused by a conflict is not
+    there, and the second one would be created.
+    """
+    puts: list[str] = []
+
+    def answer(method: str, objects: dict[str, bytes], path: str, body: bytes) -> int:
+        if method == "PUT":
+            puts.append(path)
+            if len(puts) == 1:
+                return 409
+        return answered(method, objects, path, body)
+
+    with server(answer) as endpoint:
+        environment = ObjectEnvironment.of(location_at(endpoint, tmp_path, retry_seconds="5"))
+        environment.make_folders([])
+    assert len(puts) == 3
 
 
 def test_a_look_that_fails_is_not_a_missing_object(tmp_path: Path) -> None:

@@ -217,7 +217,7 @@ def test_reads_that_may_be_stale_take_no_request(opener: Opener, tmp_path: Path)
     clock.suspend(10)
     assert reader.table("t").get(4) is not None
 
-    for wrong in (-1, 0.5, True, "1"):
+    for wrong in (-1, 0.5, True, "soon"):
         with pytest.raises(OptionError, match="max_staleness"):
             Store.open("", max_staleness=wrong, environment=environment)  # type: ignore[arg-type]
 
@@ -363,7 +363,7 @@ def test_a_refused_commit_makes_the_next_look_of_a_statement(store: Store, opene
 
 
 def test_the_commit_of_a_state_table_takes_no_other_look(store: Store) -> None:
-    """Its rows are those of its own commit; a look is made where it is cleared."""
+    """Its rows are those of its own commit; a look is made by the first read after a `clear`."""
     table = store.state_table("t")
     for key in range(3):
         table.insert((5000 + key, "new"))
@@ -372,6 +372,8 @@ def test_the_commit_of_a_state_table_takes_no_other_look(store: Store) -> None:
         assert of_store(taken(store)) == ["put_new", "head"]
         assert table.get_row(5000 + key) is not None
     table.clear()
+    assert of_store(taken(store)) == []
+    table.get_row(5000)
     assert of_store(taken(store)) == ["get"]
 
 

@@ -11,14 +11,18 @@ from pathlib import Path
 import pytest
 
 from relstate.storage import Location, Store
+from relstate.storage.epochs import Epochs
 from relstate.storage.errors import (
     ConflictError,
     FilesystemError,
     StorageError,
     UnknownOutcomeError,
 )
+from relstate.storage.log.folding import DIVISION, Division
 from relstate.storage.objects.client import ObjectClient
+from relstate.storage.objects.object_environment import ObjectEnvironment
 from relstate.storage.objects.requestlimit import MOST_REQUESTS, limit_of
+from support.divided_logs import divided_log
 from support.object_stores import BucketServer, bucket_server, unreliable_proxy
 from support.stores import contents, upsert
 
@@ -126,6 +130,33 @@ def test_lost_answers_lose_and_double_nothing(
     assert store.check().problems == ()
     writes = [entry for entry in store.history() if entry.operation == "write"]
     assert len(committed) <= len(writes) <= len(committed) + len(doubtful)
+
+
+@pytest.mark.parametrize("division", [DIVISION, Division(most=2, size=2)])
+def test_conflicts_lose_no_history(
+    server: BucketServer, tmp_path: Path, division: Division
+) -> None:
+    """No entry is removed before its archive is there, and no checkpoint names a manifest that is
+    not, on a server that answers 409 at random. Every epoch can be read afterwards.
+    """
+    path = server.uri(f"conflicts{division.most}")
+    with unreliable_proxy(server.endpoint, 3, 0.5, ("409",), "_archive|checkpoint") as proxy:
+        options = server.options(tmp_path / "cache", proxy, max_retries="30")
+        environment = ObjectEnvironment.of(Location(path, options))
+        environment.removal_delay = 0.0
+        Store.create("", environment=environment)
+        log = divided_log(environment, division)
+        store = Store(Epochs(log, log.load()))
+        store.create_table("t", "id BIGINT, v STRING", primary_key=["id"])
+        rows: dict[int, int] = {}
+        while store.epoch < 70:
+            rows[upsert(store, "t", [(len(rows), "x")])] = len(rows)
+
+    with Store.open(path, storage_options=server.options(tmp_path / "sound")) as sound:
+        assert sound.check().problems == ()
+        assert [entry.epoch for entry in sound.history()] == list(range(sound.epoch, 0, -1))
+        for epoch in list(rows)[::10]:
+            assert len(contents(sound, "t", epoch)) == rows[epoch] + 1
 
 
 def test_throttling_slows_down_and_fails_nothing(server: BucketServer, tmp_path: Path) -> None:

@@ -112,7 +112,10 @@ def test_a_long_value_is_shown_in_part() -> None:
 
 def test_a_null_in_a_key_is_named() -> None:
     """The first row whose key is NULL is named."""
-    with pytest.raises(NullKeyError, match="'id' is NULL in row 1 of the batch: leave the row out"):
+    with pytest.raises(
+        NullKeyError,
+        match=r"'id' is NULL in the row with must = 2 \(row 1 of the batch\): leave",
+    ):
         shape().conform(batch(id=[1, None, None], must=[1, 2, 3]))
 
 
@@ -152,5 +155,7 @@ def test_elements_that_must_not_be_null() -> None:
     target = BatchShape(pa.schema([pa.field("c", strict)]), [])
 
     assert target.conform(batch(c=[[1], None, []])).column("c").to_pylist() == [[1], None, []]
-    with pytest.raises(NullValueError, match="'c' holds a NULL in row 1 "):
+    with pytest.raises(
+        NullValueError, match=r"'c' holds a NULL in the row with c = \[1, None\] \(row 1 "
+    ):
         target.conform(batch(c=[[1], [1, None]]))

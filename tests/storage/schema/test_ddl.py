@@ -134,6 +134,13 @@ def test_unknown_types_are_refused(text: str) -> None:
         parse_type(text)
 
 
+@pytest.mark.parametrize("text", ["serial", "BIGSERIAL"])
+def test_a_type_that_assigns_numbers_is_refused_with_what_to_write(text: str) -> None:
+    """A value that is unique, or a number of the statement."""
+    with pytest.raises(UnsupportedTypeError, match=rf"{text}.* row_number\(\) .* uuid\(\)"):
+        parse_type(text)
+
+
 def test_endless_nesting_is_refused() -> None:
     """A type nested deeper than any table needs is an error, not a stack overflow."""
     deepest = "ARRAY<" * MAX_DEPTH + "INT" + ">" * MAX_DEPTH

@@ -6,10 +6,12 @@ import gc
 import itertools
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from relstate.storage.codec.ragged import Buffer
 from relstate.storage.environment import Environment
 from relstate.storage.errors import CorruptionError, SegmentMissingError
 from relstate.storage.log.segment_record import SegmentRecord
@@ -117,6 +119,36 @@ def test_the_hash_of_an_unchanged_file_is_verified_once(
         registry.verify(environment, record)
 
 
+def test_only_who_opens_the_same_file_waits_for_its_hash(
+    environment: Environment, records: Iterator[SegmentRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A get elsewhere, be it of another store, does not; a file is hashed once."""
+    registry, slow, quick = SegmentRegistry(capacity=4), next(records), next(records)
+    begun, may_end, hashed = threading.Event(), threading.Event(), list[str]()
+    check_hash = registry_module._check_hash
+
+    def hash_slowly(contents: Buffer, record: SegmentRecord, path: str) -> None:
+        hashed.append(record.name)
+        if record is slow:
+            begun.set()
+            assert may_end.wait(60)
+        check_hash(contents, record, path)
+
+    monkeypatch.setattr(registry_module, "_check_hash", hash_slowly)
+    with ThreadPoolExecutor(3) as pool:
+        files = [pool.submit(registry.open, environment, slow) for _ in range(3)]
+        assert begun.wait(60)
+        other = threading.Thread(target=registry.open, args=(environment, quick))
+        other.start()
+        other.join(60)
+        is_stuck = other.is_alive()
+        registry.forget(environment, ["s9"])
+        may_end.set()
+        assert len({id(file.result()) for file in files}) == 1
+    assert not is_stuck
+    assert hashed == [slow.name, quick.name]
+
+
 def test_a_process_remembers_a_bounded_number_of_verified_files(
     environment: Environment, records: Iterator[SegmentRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,7 +168,7 @@ def test_a_process_remembers_a_bounded_number_of_verified_files(
 
 
 def _verified(registry: SegmentRegistry) -> set[Path]:
-    return {Path(path) for path, _ in registry._verified}
+    return {Path(path) for path in registry._verified}
 
 
 def test_only_the_latest_files_are_kept_for_later(
@@ -213,9 +245,27 @@ def test_locks_that_were_held_at_a_fork_are_renewed(
     """No thread of the child would ever release them."""
     registry, record = SegmentRegistry(capacity=4), next(records)
     file = registry.open(environment, record)
-    registry._lock.acquire()
-    file._lock.acquire()
-
-    registry.renew_locks()
+    for lock in (registry._lock, file._lock):
+        lock.__enter__()
+        lock.renew()
 
     assert registry.open(environment, record).get_many([b"key"]) == [(b"key", b"value 000")]
+
+
+def test_files_that_others_removed_are_released_while_more_are_opened(
+    environment: Environment, records: Iterator[SegmentRecord]
+) -> None:
+    """Without a look at the newest epoch, as tasks of Spark do; those in use stay."""
+    registry = SegmentRegistry(capacity=100)
+    removed = [next(records) for _ in range(8)]
+    used = registry.open(environment, removed[0])
+    for record in removed:
+        registry.open(environment, record)
+        environment.remove(segment_path(record.name))
+    for _ in range(64):
+        registry.open(environment, next(records))
+
+    kept = set(registry.kept(environment))
+    assert not kept & {record.name for record in removed}
+    assert len(kept) == 64
+    assert used.get_many([b"key"]) == [(b"key", b"value 000")]

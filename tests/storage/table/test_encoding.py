@@ -248,3 +248,33 @@ def test_only_encoding_of_makes_an_encoding() -> None:
     }
 
     assert makers == {"storage/table/encoding.py"}
+
+
+def test_floats_that_a_key_keeps_are_read_as_they_were_written() -> None:
+    """-0 and 0 are one key, whose rows are told apart by the value; a delete has only the key."""
+    fields = parse_columns("d DOUBLE, p STRUCT<x: FLOAT>, a ARRAY<DOUBLE>, k INT, v INT")
+    schema = TableSchema.build(
+        fields, ["d desc", "p", "a", "k"], [], nullable_key=True, keeps_floats=True
+    )
+    encoding = RowEncoding(TableDefinition(3, "t", schema, 2), _VNODES)
+    rows: list[Row] = [
+        (-0.0, {"x": -0.0}, [0.0, -0.0], 1, 1),
+        (0.0, {"x": 0.0}, [-0.0, 0.0], 1, 2),
+        (None, None, None, 2, None),
+    ]
+    keys, values = encoding.encode(batch_of(encoding, rows))
+
+    assert schema.stored_keys == (1, 2, 3)
+    assert TableSchema.from_json(schema.to_json()) == schema
+    assert keys[0] == keys[1]
+    block = Block.over(keys, values)
+    assert repr(rows_of(encoding.decode(block, schema.columns))) == repr(rows)
+    for position, row in enumerate(rows):
+        key = encoding.decode_key(keys[position].as_py())
+        assert repr(tuple(encoding.decode_row(key, values[position].as_py()) or ())) == repr(row)
+        assert encoding.encode_row(row) == values[position].as_py()
+    kinds = np.array([Kind.DELETE, Kind.PUT, Kind.DELETE], np.uint8)
+    changed = Block.over(*encoding.encode(batch_of(encoding, rows), kinds))
+    read = rows_of(encoding.decode(changed, schema.key_columns))
+    zero = (0.0, {"x": 0.0}, [0.0, 0.0], 1)
+    assert repr(read) == repr([zero, rows[1][:4], rows[2][:4]])

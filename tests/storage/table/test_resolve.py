@@ -97,14 +97,17 @@ def seen(encoding: RowEncoding, entries: Block) -> dict[int, tuple[Any, ...]]:
 
 
 def expected(merge: Merge, versioned: bool, changes: list[Change]) -> dict[int, tuple[Any, ...]]:
-    """Return the rows after the changes are applied to a dict, one after the other."""
+    """Return the rows after the changes are applied to a dict, one after the other.
+
+    Of a delete and a row of the same version the delete wins.
+    """
     rows: dict[int, tuple[Any, ...]] = {}
-    versions: dict[int, int] = {}
+    ranks: dict[int, tuple[int, bool]] = {}
     for change in changes:
-        version = -1 if change.version is None else change.version
-        if versioned and version < versions.get(change.key, -1):
+        rank = (-1 if change.version is None else change.version, change.is_delete)
+        if versioned and rank < ranks.get(change.key, rank):
             continue
-        versions[change.key] = version
+        ranks[change.key] = rank
         row = (change.key, change.version, change.a, change.b)
         if change.is_delete:
             rows.pop(change.key, None)

@@ -1,4 +1,4 @@
-"""Laws of scans: all rows, in batches of bounded size, sorted in memory or by merging."""
+"""Laws of scans: all rows, in batches of bounded size, of one vnode in the order of the key."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,7 +30,6 @@ from relstate.storage.table.scan import (
 )
 from support.segments import Pair, full_key, pairs_of
 
-_SMALL, _LARGE = Limits(rows=1000, size=1 << 20), Limits(rows=1 << 40, size=1 << 50)
 _VNODES = 5
 PLAIN = Resolver(keep_visible(lambda: 0))
 _BOUNDS = [(full_key(b"", vnode=vnode), full_key(b"", vnode=vnode + 1)) for vnode in range(_VNODES)]
@@ -79,9 +77,9 @@ def decode(piece: Piece) -> pa.RecordBatch:
     return pa.record_batch({"key": pa.array(ordered.tolist(), pa.large_binary())})
 
 
-def scan_of(sources: list[dict[int, bool]], most: Limits) -> Scan:
+def scan_of(sources: list[dict[int, bool]]) -> Scan:
     """Return the scan of some sources."""
-    return Scan([read(source_of(entries)) for entries in sources], decode, keys_of, most, PLAIN)  # type: ignore[misc]
+    return Scan([read(source_of(entries)) for entries in sources], decode, keys_of, PLAIN)  # type: ignore[misc]
 
 
 def visible(sources: list[dict[int, bool]]) -> list[bytes]:
@@ -100,7 +98,7 @@ def keys_in(batches: Iterator[pa.RecordBatch]) -> list[bytes]:
 @given(_SOURCES)
 def test_a_scan_finds_every_visible_row(sources: list[dict[int, bool]]) -> None:
     """Once, range by range."""
-    scan = scan_of(sources, _SMALL)
+    scan = scan_of(sources)
 
     assert sorted(keys_in(scan.batches(_BOUNDS))) == visible(sources)
     assert sorted(keys_in(scan.batches([(_BOUNDS[0][0], None)]))) == visible(sources)
@@ -108,13 +106,13 @@ def test_a_scan_finds_every_visible_row(sources: list[dict[int, bool]]) -> None:
 
 
 @given(_SOURCES, st.booleans())
-def test_both_ways_of_sorting_agree(sources: list[dict[int, bool]], descending: bool) -> None:
-    """In memory where the table is small, vnodes side by side where it is not."""
-    expected = visible(sources)[:: -1 if descending else 1]
+def test_batches_are_sorted_in_memory(sources: list[dict[int, bool]], descending: bool) -> None:
+    """By the primary key, whatever their vnodes; batches without rows are left out."""
+    scan = scan_of(sources)
+    results = list(scan.in_order(list(scan.batches(_BOUNDS)), descending=descending))
 
-    for most in (_SMALL, _LARGE):
-        results = scan_of(sources, most).sorted_batches(_BOUNDS, descending=descending)
-        assert keys_in(results) == expected
+    assert keys_in(iter(results)) == visible(sources)[:: -1 if descending else 1]
+    assert all(batch.num_rows for batch in results)
 
 
 @given(_SOURCES, st.booleans(), st.integers(0, _VNODES - 1))
@@ -124,24 +122,21 @@ def test_one_vnode_is_sorted_as_it_is(
     """Its rows are stored in the order of the primary key already."""
     expected = [key for key in visible(sources) if int(key) % _VNODES == vnode]
 
-    results = scan_of(sources, _LARGE).sorted_batches([_BOUNDS[vnode]], descending=descending)
+    results = scan_of(sources).sorted_range(_BOUNDS[vnode], descending=descending)
 
     assert keys_in(results) == expected[:: -1 if descending else 1]
-
-
-@pytest.mark.parametrize("most", [_SMALL, _LARGE])
-def test_no_ranges_have_no_rows(most: Limits) -> None:
-    """A state table that owns no vnodes is empty."""
-    assert list(scan_of([{1: True}], most).sorted_batches([], descending=False)) == []
 
 
 def test_batches_are_bounded() -> None:
     """At most 65,536 rows each, sorted or not."""
     keys = dict.fromkeys(range(140_000), True)
-    scan = scan_of([keys], Limits(rows=len(keys), size=1 << 20))
+    scan = scan_of([keys])
 
-    for batches in (scan.batches(_BOUNDS), scan.sorted_batches(_BOUNDS, descending=True)):
-        sizes = [batch.num_rows for batch in batches]
+    for results in (
+        scan.batches(_BOUNDS),
+        scan.in_order(list(scan.batches(_BOUNDS)), descending=True),
+    ):
+        sizes = [batch.num_rows for batch in results]
         assert sum(sizes) == len(keys)
         assert max(sizes) <= 65_536
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -12,11 +13,13 @@ import pyarrow as pa
 import pytest
 
 from relstate.storage import StorageTable, Store
-from relstate.storage.errors import NullKeyError, OptionError, SchemaMismatchError
+from relstate.storage.codec import row_body, value_field
+from relstate.storage.errors import NullKeyError, OptionError, SchemaMismatchError, UsageError
 from relstate.storage.schema.schema import KeyRange
-from relstate.storage.table import keysearch, lookup
+from relstate.storage.table import keysearch, lookup, scan, table_entries
+from relstate.storage.table.scan import Limits
 from relstate.storage.table.tablefiles import TableFiles
-from support.stores import Rows, committed, rows_of, upsert, written
+from support.stores import Rows, committed, rows_of, unsynced, upsert, written
 
 _KEY = "p" * 600
 
@@ -264,3 +267,43 @@ def test_a_lookup_survives_a_reset_by_another_thread(table: StorageTable) -> Non
     finally:
         sys.settrace(tracer)
     assert (row, count) == (("c", 0, "3"), len(_ROWS))
+
+
+def test_more_bytes_than_a_batch_holds_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message says what to do; from one file or several, and a scan reads the rows."""
+    path = str(tmp_path / "s")
+    with Store.create(path, environment=unsynced(path), vnode_count=4) as store:
+        store.create_table("t", "k INT, v STRING", primary_key=["k"])
+        store.write("t", [{"k": k, "v": "x" * 100} for k in range(10)])
+        for module in (value_field, row_body, table_entries):
+            monkeypatch.setattr(module, "MAX_ARROW_OFFSET", 900)
+        table = store.table("t")
+        keys = pa.record_batch({"k": pa.array(range(10), pa.int32())})
+        assert table.get_rows(keys.slice(0, 9)).num_rows == 9
+        for _ in range(2):
+            with pytest.raises(UsageError, match=r"table t: 10 rows .* scan the table"):
+                table.get_rows(keys)
+            store.write("t", [{"k": 1, "v": "y" * 100}])
+        monkeypatch.setattr(scan, "_BATCH", Limits(rows=4, size=500))
+        assert table.to_arrow().num_rows == 10
+
+
+def test_rows_that_are_too_large_together_are_sorted_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches that cannot be made one are still returned in the order of the key."""
+    path = str(tmp_path / "s")
+    with Store.create(path, environment=unsynced(path), vnode_count=4) as store:
+        store.create_table("t", "k INT, v STRING", primary_key=["k"])
+        store.write("t", [{"k": k, "v": "x" * k} for k in range(300)])
+        monkeypatch.setattr(scan, "_MOST_JOINED", 1000)
+        monkeypatch.setattr(scan, "_BATCH", Limits(rows=70, size=2000))
+        for where, keys in ((None, range(300)), ("k > 100", range(101, 300))):
+            batches = list(store.table("t").scan(where=where, ordered=True))
+            assert [k for batch in batches for k in batch["k"].to_pylist()] == list(keys)
+            assert [v for batch in batches for v in batch["v"].to_pylist()] == [
+                "x" * k for k in keys
+            ]
+            assert len(batches) > 3

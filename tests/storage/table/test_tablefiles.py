@@ -11,6 +11,7 @@ from relstate.storage.segment.registry import registry
 from relstate.storage.table.encoding import encoding_of
 from relstate.storage.table.run import sorted_runs
 from relstate.storage.table.tablefiles import lookups_by_vnode
+from support.places import in_folder
 from support.stores import contents
 
 
@@ -96,3 +97,46 @@ def test_a_table_without_files_has_nothing_to_ask(store: Store) -> None:
 
     assert store.table("t").get(1) is None
     assert store.table("t").count() == 0
+
+
+@pytest.fixture
+def loaded(store: Store) -> Store:
+    """Return a store with a table of five files with ranges of keys of their own, just opened."""
+    store.create_table("t", "k INT, v INT", primary_key=["k"])
+    for start in range(0, 500, 100):
+        keys = np.arange(start, start + 100)
+        store.write("t", pa.table({"k": keys, "v": keys}))
+    return Store.open(store.path)
+
+
+@in_folder
+def test_the_first_gets_open_only_the_files_that_may_have_their_keys(loaded: Store) -> None:
+    """A file is read whole before its first use: the time of a get is not that of the table."""
+    with loaded:
+        before, table = registry.opened, loaded.table("t")
+
+        assert table.get(250) == (250, 250)
+        assert registry.opened == before + 1
+        assert table.get(900) is None
+        assert table.get(-1) is None
+        assert table.get(299) == (299, 299)
+        assert registry.opened == before + 1
+        assert table.get(0) == (0, 0)
+        assert registry.opened == before + 2
+
+
+def test_gets_of_many_files_open_all_of_them(loaded: Store) -> None:
+    """Once they have asked for half of the bytes; before and after it they find the newest rows."""
+    loaded.write("t", pa.table({"k": [150, 477], "v": [-150, -477]}))
+    loaded.delete("t", [{"k": 444}])
+    # The first is asked for before all are open, the last after it.
+    expected = {150: (150, -150)} | {key: (key, key) for key in range(0, 500, 35)}
+    expected |= {477: (477, -477)}
+    with loaded, Store.open(loaded.path) as again:
+        names = {segment.name for segment in again.state.segments_of(1)}
+        assert len(names) == 7
+        table = again.table("t")
+
+        assert {key: table.get(key) for key in expected} == expected
+        assert table.get(444) is None
+        assert names <= set(registry.kept(again.environment))

@@ -1,4 +1,4 @@
-"""The keys of rows as bytes, as a state returns their values, as numbers, and the pairs of rows."""
+"""The keys of rows as bytes, as values of groups, as numbers, and the pairs of rows."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_equal_keys_are_equal_bytes() -> None:
     assert keys[0] != keys[2]
 
 
-def test_normalized_rows_are_as_a_state_returns_them() -> None:
+def test_normalized_rows_have_one_value_for_equal_keys() -> None:
     """Floats of the key, also in arrays and structs, lose what the key loses; values do not."""
     normalize = RowKeys(FIELDS, [Order("f", True), Order("a"), Order("p")]).normalize(ROWS)
 

@@ -36,6 +36,9 @@ SELECT id, arrays_zip(arr, b) z, arrays_zip(b).b c, transform(array(arr), y -> a
 SELECT g, inline(arrays_zip(array_sort(collect_list(id)), array_sort(collect_list(x)))) FROM t GROUP BY g
 SELECT g, sum(x) RESPECT NULLS s, array_size(collect_list(x) FILTER (WHERE id > 3) RESPECT NULLS) l, array_size(array_agg(x) IGNORE NULLS) i, array_size(collect_set(x) RESPECT NULLS) c, array_size(collect_list(DISTINCT x) RESPECT NULLS) d FROM t GROUP BY g
 SELECT x, id FROM t ORDER BY (2) DESC LIMIT 3
+SELECT id, count(*) OVER (PARTITION BY NULL) AS c, lag(id) OVER (PARTITION BY NULL, g ORDER BY NULL, id) AS l, ntile(2) OVER (PARTITION BY NULL ORDER BY id) AS n FROM t
+SELECT count(*) AS c, max(id) AS m, NULL AS n FROM t GROUP BY NULL
+SELECT n, g, count(*) AS c, median(x) AS m FROM (SELECT NULL AS n, g, x FROM t) GROUP BY n, g
 SELECT g, count(*) FROM t GROUP BY (1)
 SELECT st.a, st.b bb, t.st.b, arr[0] a0, m['a'], struct(x, g, st.a), struct(t.*) FROM t
 SELECT t.id, struct(u.*) q, named_struct('s', struct(t.*)) r FROM (SELECT id, x FROM t) t LEFT JOIN u ON t.x = u.x
@@ -217,6 +220,9 @@ SELECT g, x, count(*) AS c, sum(x) AS s, grouping(g) AS p, grouping_id() AS i FR
 SELECT g, x, count(*) AS c, grouping_id(x, g) AS i FROM t GROUP BY x, g WITH CUBE HAVING grouping(x) = 0 OR c > 4 ORDER BY c, g, x LIMIT 8
 SELECT upper(g) AS u, x, median(id) AS m, max(g) AS h, grouping_id() AS i FROM t GROUP BY GROUPING SETS ((x), (upper(g), x), (), x)
 SELECT g, x % 2 AS p, length(g) AS q, count(DISTINCT id) AS c, grouping_id() AS i FROM t GROUP BY g, CUBE (x % 2, length(g))
+SELECT g, NULL AS e, count(*) AS c, grouping_id() AS i, grouping(NULL) AS n FROM t GROUP BY CUBE (g, NULL)
+SELECT g, sum(x) AS s FROM t GROUP BY g, GROUPING SETS ((NULL, x > 1), (NULL), ())
+SELECT count(*) AS c, grouping_id() AS i FROM t GROUP BY ROLLUP (NULL, 1 + 1, (NULL))
 SELECT g, x, count(*) AS c FROM t GROUP BY g, x GROUPING SETS ((x, g), (g))
 SELECT id + x AS a, (x + id) * 2 AS b, x, count(*) AS c, grouping_id() AS i, grouping(x + id) AS j FROM t GROUP BY GROUPING SETS ((id + x), (x + id), (x), (x, id), (x + id, id))
 SELECT g, x, y, count(*) AS c, grouping_id() AS i FROM t GROUP BY ROLLUP ((g, x), y), GROUPING SETS (g, (x, y), ROLLUP (x))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relstate.connector.duration import duration_text, parse_interval, whole_seconds
+from relstate.storage import Store
+from relstate.storage.duration import duration_text, parse_interval, whole_seconds
+from relstate.storage.errors import OptionError
 
 
 @pytest.mark.parametrize(
@@ -68,3 +72,34 @@ def test_a_length_of_time_is_written_in_its_units() -> None:
         "1 day 1 hour",
         "7 days",
     ]
+
+
+def test_durations_in_python_are_texts_too(tmp_path: Path) -> None:
+    """As properties of SQL are: of stores, vacuums and tables; numbers are seconds as before."""
+    with Store.create(str(tmp_path / "s"), retention="7 days") as store:
+        assert store.state.settings.retention == 7 * 86_400
+        store.create_table(
+            "t", "k INT, v INT", primary_key=["k"], ttl="90 minutes", tombstone_retention="1 day"
+        )
+        properties = store.state.table("t").definition.properties
+        assert (properties.ttl, properties.tombstone_retention) == (5400, 86_400)
+        store.set_ttl("t", "2 days")
+        assert store.state.table("t").definition.properties.ttl == 2 * 86_400
+        store.vacuum(retention="1 hour")
+        store.vacuum("3600")
+        Store.open(store.path, max_staleness="5 seconds").close()
+
+
+@pytest.mark.parametrize("duration", ["7 dayz", "", "-1 day", "1.5 seconds", "99999 weeks" * 9])
+def test_a_text_that_is_no_duration_is_refused(tmp_path: Path, duration: str) -> None:
+    """The message names the argument, the text and what it can be."""
+    with Store.create(str(tmp_path / "s")) as store:
+        for call in (
+            lambda: Store.create(str(tmp_path / "other"), retention=duration),
+            lambda: store.vacuum(duration),
+        ):
+            with pytest.raises(OptionError, match=r"retention is '.*as in"):
+                call()
+        with pytest.raises(OptionError, match=r"ttl is '.*as in"):
+            store.create_table("t", "k INT", primary_key=["k"], ttl=duration)
+    assert not (tmp_path / "other").exists()

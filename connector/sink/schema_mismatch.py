@@ -1,7 +1,5 @@
-"""Data that does not fit the table's schema: altering the table, or explaining what changed in it.
+"""Data that does not fit the table's schema: what changed in it, and what to do.
 
-Promises: only lossless changes are made: new columns are added and may be NULL; columns that are
-wider in the data are widened.
 Does not know: rows.
 """
 
@@ -22,31 +20,12 @@ from relstate.storage import (
     errors,
     is_wider,
     iso_time,
-    types,
 )
 
-# Others may alter the table at the same time.
-_ATTEMPTS = 5
 _MOST_ENTRIES = 10_000
 # Columns of change feeds, and of what `debezium` returns.
 _OPERATION_COLUMNS = ("_change_type", "_op")
 _COMMIT_COLUMNS = ("_commit_version", "_commit_timestamp")
-
-
-def merge_schema(store: Store, table: str, rows: pa.Schema) -> None:
-    """Alter a table so that rows of a schema fit it, as far as possible.
-
-    Each kind of change is an epoch. SchemaError, ConflictError.
-    """
-    for _ in range(_ATTEMPTS):
-        schema = store.jobs.write_target(table).definition.schema
-        try:
-            _add_columns(store, table, schema, rows)
-            _widen_columns(store, table, schema, rows)
-            return
-        except errors.SchemaError:
-            if store.jobs.write_target(table).definition.schema == schema:
-                raise
 
 
 def mismatch_error(
@@ -54,17 +33,21 @@ def mismatch_error(
     definition: TableDefinition,
     error: errors.SchemaMismatchError,
     rows: pa.Schema,
+    *,
+    is_merged: bool = False,
 ) -> errors.SchemaMismatchError:
     """Return the error of rows that do not fit a table, with the past changes of its schema.
 
-    ``rows``: the schema of the rows, without the operation column.
+    ``rows``: the schema of the rows, without the operation column. ``is_merged``: the write would
+    have added and widened columns.
     """
     advice = _feed_advice(definition.schema, rows)
     if advice is not None:
         return errors.SchemaMismatchError(f"{error}. {advice}")
     changes = list(_schema_changes(store, definition)) if definition.older_schemas else []
+    merge_advice = "" if is_merged else _merge_advice(definition.schema, rows)
     history = f". The table's schema has changed: {'; '.join(changes)}" if changes else ""
-    return errors.SchemaMismatchError(f"{error}{history}{_merge_advice(definition.schema, rows)}")
+    return errors.SchemaMismatchError(f"{error}{history}{merge_advice}")
 
 
 def _merge_advice(schema: TableSchema, rows: pa.Schema) -> str:
@@ -91,29 +74,12 @@ def _feed_advice(schema: TableSchema, rows: pa.Schema) -> str | None:
     others = [name for name in _COMMIT_COLUMNS if name in unknown]
     leave_out = f"leave out {' and '.join(others)}"
     if operation is None:
-        return f"Of a change feed {leave_out}, or add such columns to the table" if others else None
+        return f"Of a change feed {leave_out}" if others else None
     advice = (
         f"The column {operation!r} says what each row does: name it in option 'opColumn' "
         f"(op_column={operation!r} of db.writer)"
     )
     return f"{advice}, and {leave_out}" if others else advice
-
-
-def _add_columns(store: Store, table: str, schema: TableSchema, rows: pa.Schema) -> None:
-    column_names = {column.name.lower() for column in schema.columns}
-    new = [field for field in arrow.fields_of(rows) if field.name.lower() not in column_names]
-    if new:
-        ddl = ", ".join(f"{types.quoted(field.name)} {field.type}" for field in new)
-        store.add_columns(table, ddl)
-
-
-def _widen_columns(store: Store, table: str, schema: TableSchema, rows: pa.Schema) -> None:
-    own = {column.name.lower(): column for column in schema.columns}
-    keys = {column.id for column in schema.key_columns}
-    for field in arrow.fields_of(rows):
-        column = own.get(field.name.lower())
-        if column is not None and column.id not in keys and is_wider(column.type, field.type):
-            store.widen_column(table, column.name, str(field.type))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,221 @@
+"""Requests that are refused, or taken, for reasons that are easily overlooked: as Redis does."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import hiredis
+import pytest
+
+from relstate.connector.redis.settings import Settings
+from relstate.connector.redis.values import (
+    HashValue,
+    ListValue,
+    SortedSetValue,
+    StringValue,
+    Value,
+)
+from relstate.storage import Store
+from support.redis_servers import Connection, Request, Served, another, served
+
+_SEQUENCES: dict[str, list[Request]] = {
+    "times of the past delete": [
+        ["SET", "a", 1],
+        ["PEXPIREAT", "a", -999_999_999_999_999_999],
+        ["EXISTS", "a"],
+        ["SET", "a", 1],
+        ["EXPIRE", "a", -9_000_000_000_000_000],
+        ["EXISTS", "a"],
+        ["SET", "a", 1],
+        ["EXPIRE", "a", -(1 << 63)],
+        ["EXPIREAT", "a", -(1 << 62)],
+        ["PEXPIRE", "a", -(1 << 63)],
+        ["EXISTS", "a"],
+    ],
+    "floats": [
+        *[
+            ["ZADD", "z", score, "a"]
+            for score in (
+                "1e400", "-1e400", "1e-400", "0x10", "-0x1.8p1", "0x", "inf", "-Infinity", "nan",
+                "1_0", " 1", "1 ", "", "0e9", "0.0", "1e308", "0x0", "5e-324", "infx", "+5", ".5",
+            )
+        ],
+        ["ZSCORE", "z", "a"],
+        ["ZADD", "z", "0x10", "b"],
+        ["ZSCORE", "z", "b"],
+        ["ZRANGEBYSCORE", "z", "-1e400", "1e400"],
+        ["ZCOUNT", "z", "(0x10", "+inf"],
+        ["ZINCRBY", "z", "0x1", "b"],
+        ["INCRBYFLOAT", "f", "0x10"],
+        ["INCRBYFLOAT", "g", "1e5000"],
+        ["INCRBYFLOAT", "g", "inf"],
+        ["HINCRBYFLOAT", "h", "f", "0x.8"],
+    ],
+    "an EXEC of a wrong form": [
+        ["MULTI"],
+        ["SET", "a", 1],
+        ["EXEC", "extra"],
+        ["EXEC"],
+        ["EXISTS", "a"],
+        ["EXEC", "extra"],
+    ],
+    "long strings": [
+        ["SETRANGE", "a", 5_000_000_000, "x"],
+        ["SETRANGE", "a", -1, "x"],
+        ["SETRANGE", "a", 9_000_000_000_000_000_000, ""],
+        ["EXISTS", "a"],
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _SEQUENCES)
+def test_replies_are_those_of_redis(client: Connection, theirs: Connection, name: str) -> None:
+    """Each of a sequence."""
+    for request in _SEQUENCES[name]:
+        assert _shown(client(*request)) == _shown(theirs(*request)), request
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"*-10\r\n*1\r\n$4\r\nPING\r\n",
+        b"*-1\r\n*1\r\n$4\r\nPING\r\n",
+        b"*1\r\n$4\r\nPING\r\n*-10\r\n*0\r\n*1\r\n$4\r\nPING\r\n",
+        b"*1\r\n$4\r\nPING\r\n*-10\r\nPING\r\n",
+        b"*2\r\n$4\r\nECHO\r\n$5000000000\r\n",
+        b"*2\r\n$4\r\nECHO\r\n$-5\r\n",
+        b"*2\r\n$4\r\nECHO\r\n$99999999999999999999\r\n",
+        b"*2\r\n$4\r\nECHO\r\n$x\r\n",
+    ],
+)
+def test_lengths_are_checked_when_they_arrive(
+    client: Connection, theirs: Connection, data: bytes
+) -> None:
+    """The error comes before the bytes do, and an array of a negative length is nothing."""
+    replies: list[Any] = []
+    for connection in (another(client), another(theirs)):
+        connection.socket.sendall(data)
+        connection.socket.settimeout(5)
+        if b"PING" not in data:
+            replies.append(str(connection.reply()))
+        else:
+            replies.append([connection.reply() for _ in range(data.count(b"PING"))])
+        connection.close()
+    assert replies[0] == replies[1]
+
+
+def test_lengths_are_checked_before_the_password(store: Store) -> None:
+    """Sixteen kilobytes, as in Redis."""
+    with served(store, Settings(requirepass=b"secret")) as server:
+        for length, message in ((16385, "unauthenticated bulk length"), (1 << 40, "invalid bulk")):
+            client = server.connect()
+            client.socket.sendall(b"*2\r\n$4\r\nAUTH\r\n$%d\r\n" % length)
+            assert message in str(client.reply())
+        client = server.connect()
+        client.socket.sendall(b"*2\r\n$4\r\nAUTH\r\n$16384\r\n" + b"x" * 16384 + b"\r\n")
+        assert "WRONGPASS" in str(client.reply())
+
+
+def test_strings_are_not_longer_than_requests(store: Store) -> None:
+    """However they are made."""
+    with served(store, Settings(max_request_bytes=100_000)) as server:
+        client = server.connect()
+        client("SET", "a", "x" * 60_000)
+        for request in (["APPEND", "a", "x" * 60_000], ["SETRANGE", "a", 100_000, "x"]):
+            assert "proto-max-bulk-len" in str(client(*request))
+        assert client("SETRANGE", "a", 99_999, "x") == 100_000
+
+
+@pytest.mark.parametrize("mode", ["OFF", "SKIP"])
+def test_subscriptions_are_confirmed_without_replies(
+    client: Connection, theirs: Connection, mode: str
+) -> None:
+    """CLIENT REPLY does not concern messages."""
+    replies: list[Any] = []
+    for connection in (another(client), another(theirs)):
+        connection.send(
+            ["CLIENT", "REPLY", mode],
+            ["SUBSCRIBE", "a", "b"],
+            ["PSUBSCRIBE", "c*"],
+            ["UNSUBSCRIBE", "a", "b"],
+            ["PUNSUBSCRIBE", "c*"],
+        )
+        replies.append([connection.reply() for _ in range(6)])
+        connection.close()
+    assert replies[0] == replies[1]
+
+
+def test_a_hostile_pattern_holds_nobody_back(server: Served, client: Connection) -> None:
+    """It is refused, if it takes too long to be compared with the keys."""
+    client.pipeline([["SET", f"{number}" + "a" * 50_000, "x"] for number in range(20)])
+    other = server.connect()
+    for pattern in (
+        b"*" + b"a" * 4000 + b"b*",
+        b"*a" * 2000 + b"b",
+        b"*[a-z]" * 600 + b"b*",
+        b"x" * 1_000_000,
+        b"[" * 1_000_000,
+    ):
+        start = time.monotonic()
+        client.send(["KEYS", pattern])
+        assert other("PING") == b"PONG"
+        reply = client.reply()
+        assert time.monotonic() - start < 5
+        assert reply == [] or "pattern" in str(reply)
+    assert len(client("KEYS", "*a*")) == 20
+
+
+def test_eviction_does_not_look_at_all_keys_for_each(store: Store) -> None:
+    """A write costs the same, however many keys are in memory."""
+    with served(store, Settings(maxmemory=1 << 20, appendfsync="everysec")) as server:
+        client = server.connect()
+        keyspace = server.server.service.keyspace
+        for start in range(0, 20_000, 1000):
+            client.pipeline([["SET", start + n, "x" * 20] for n in range(1000)])
+            server.settle()
+        assert server.run(lambda: keyspace.memory) <= 1 << 20
+
+        class Counted(OrderedDict[Any, Any]):
+            looked_at = 0
+
+            def __iter__(self) -> Iterator[Any]:
+                for key in super().__iter__():
+                    Counted.looked_at += 1
+                    yield key
+
+        keyspace._values = Counted(keyspace._values)
+        Counted.looked_at = 0
+        assert client.pipeline([["SET", f"last{n}", "x" * 20] for n in range(100)]) == [b"OK"] * 100
+        assert Counted.looked_at < 1000
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda number: StringValue(b"x" * 30 + b"%d" % number),
+        lambda number: HashValue({b"field%d" % n: b"%d%d" % (number, n) for n in range(50)}),
+        lambda number: ListValue([b"%d%d" % (number, n) for n in range(100)]),
+        lambda number: SortedSetValue({b"%d%d" % (number, n): n * 1.5 for n in range(60)}),
+    ],
+    ids=["strings", "hashes", "lists", "sorted sets"],
+)
+def test_values_take_the_memory_that_is_counted(make: Callable[[int], Value]) -> None:
+    """Up to a third more or less, with their keys; so maxmemory bounds what values take."""
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        values = OrderedDict(((0, b"key%d" % number), make(number)) for number in range(1000))
+        for value in values.values():
+            value.written()
+        taken = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert 0.67 < taken / sum(value.size for value in values.values()) < 1.33
+
+
+def _shown(reply: Any) -> Any:
+    return f"error: {reply}" if isinstance(reply, hiredis.ReplyError) else repr(reply)

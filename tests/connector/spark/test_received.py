@@ -1,0 +1,56 @@
+"""The laws of rows in Arrow as Spark hands them over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from relstate.connector.spark.received import received, with_offsets
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_INTS = pa.list_(pa.int32())
+_VALUES = [
+    pa.array([[[1], []], [], None], pa.list_(_INTS)),
+    pa.array([[], None, []], pa.list_(_INTS)),
+    pa.array([{"x": []}, None, {"x": None}], pa.struct([("x", _INTS)])),
+    pa.array([[(1, [2])], [], None], pa.map_(pa.int32(), _INTS)),
+    pa.array([[], [], None], pa.map_(pa.int32(), pa.map_(pa.string(), _INTS))),
+    pa.array([1, None, 3]),
+]
+
+
+@pytest.mark.parametrize("column", _VALUES, ids=lambda column: str(column.type))
+def test_offsets_change_no_value(column: pa.Array) -> None:
+    """Nor a type; slices stay as they are."""
+    batch = pa.record_batch({"c": column})
+
+    assert with_offsets(batch) == batch
+    assert with_offsets(batch).schema.equals(batch.schema, check_metadata=True)
+    assert with_offsets(batch.slice(1)) == batch.slice(1)
+
+
+def test_a_missing_offset_is_added() -> None:
+    """Counting the bytes of the array without it ends the process."""
+    empty = pa.Array.from_buffers(_INTS, 0, [None, None], children=[pa.array([], pa.int32())])
+    offsets = pa.array([0, 0], pa.int32()).buffers()[1]
+    column = pa.Array.from_buffers(pa.list_(_INTS), 1, [None, offsets], children=[empty])
+    assert column.values.buffers()[1] is None
+
+    (whole,) = with_offsets(pa.record_batch({"c": column})).columns
+
+    assert whole.values.buffers()[1] is not None
+    assert whole.nbytes >= 0
+    assert whole.to_pylist() == [[]]
+
+
+def test_rows_of_spark_have_offsets(spark: SparkSession) -> None:
+    """Whatever the version is, their bytes can be counted."""
+    frame = spark.sql("SELECT CAST(map() AS MAP<INT, ARRAY<STRING>>) AS m")
+
+    batches = list(received(frame.toArrow().to_batches()))
+
+    assert [batch.nbytes > 0 for batch in batches] == [True]
