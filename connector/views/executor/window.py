@@ -32,12 +32,13 @@ from .changes import (
     with_schema,
 )
 from .executor import Executor, StateTableSpec, check_fits_state
-from .islands import Bounds, read_islands
+from .islands import Bounds, Islands, read_islands
 from .rowkeys import (
     Codes,
     RowKeys,
     Rows,
     first_positions,
+    first_row_per_code,
     mark_codes,
     number_keys,
     number_sorted_keys,
@@ -119,7 +120,7 @@ class WindowExecutor(Executor[OrderedWindow]):
         rounds = 0
         while True:
             sequence = self._read(effects)
-            spans = ChangedSpans.of(sequence, self._positions)
+            spans = ChangedSpans.of(sequence)
             reaches = self._reaches(sequence, spans)
             widened = _widened(sequence, list(reaches.values()))
             if widened is not None:
@@ -174,7 +175,19 @@ class WindowExecutor(Executor[OrderedWindow]):
             islands = islands.with_rows(with_schema(rows, schema), self._keys)
         (stored_codes, codes), count = number_keys([islands.keys, changes.keys])
         check_fits_state(self.label, changes, self._keys, codes, mark_codes(stored_codes, count))
-        return RowSequence.of(effects, islands, stored_codes, codes, count)
+        code_places = np.arange(count)
+        if self.node.is_by_place:
+            code_places = self._number_places(islands, changes, stored_codes, codes, count)
+        return RowSequence.of(effects, islands, stored_codes, codes, code_places)
+
+    def _number_places(
+        self, islands: Islands, changes: Changes, stored_codes: Codes, codes: Codes, count: int
+    ) -> Codes:
+        """Return for each number of a key that of the place of its rows."""
+        places = [self._places.encode(rows) for rows in (islands.rows, changes.rows)]
+        all_codes = np.concatenate([stored_codes, codes])
+        first_rows = first_row_per_code(all_codes, np.arange(len(all_codes)), count)
+        return number_sorted_keys(pa.concat_arrays(places).take(pa.array(first_rows)))
 
     def _reaches(self, sequence: RowSequence, spans: ChangedSpans) -> dict[str, Reach]:
         """Return by their outputs how far the calls reach that values decide it of."""

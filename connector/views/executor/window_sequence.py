@@ -18,12 +18,10 @@ from .changes import Changes, Mask, with_schema
 from .islands import Bounds, Islands
 from .rowkeys import (
     Codes,
-    RowKeys,
     Rows,
     first_positions,
     first_row_per_code,
     mark_codes,
-    number_keys,
     number_runs,
 )
 from .window_frames import Frames
@@ -56,13 +54,42 @@ class Effects:
 
 
 @dataclass(frozen=True, slots=True)
+class Places:
+    """Numbers of places: ascending, one for all rows that tie.
+
+    ``rows``: of each row of a sequence. ``stored``: of each row of the islands, before the epoch.
+    ``bounds``: of each bound.
+    """
+
+    rows: Codes
+    stored: Codes
+    bounds: Codes
+
+    @classmethod
+    def of(
+        cls,
+        effects: Effects,
+        row_codes: Codes,
+        stored_codes: Codes,
+        codes: Codes,
+        code_places: Codes,
+    ) -> Places:
+        """Return the places of numbered keys; a bound is where the first of its changes is."""
+        own = effects.bound_of_changes[effects.is_effective]
+        effective_codes = codes[effects.is_effective]
+        bound_codes = first_row_per_code(own, effective_codes, len(effects.bounds))
+        return cls(code_places[row_codes], code_places[stored_codes], code_places[bound_codes])
+
+
+@dataclass(frozen=True, slots=True)
 class RowSequence:
     """Rows in the order of their keys.
 
     ``sources``: the stored row of each, before the epoch, -1 if there was none. ``row_islands``:
     the island of each, -1 for a row that was read alone. ``is_inserted``: whether a change inserts
     it. ``is_changed``: whether it is where an effective change is. ``gone``: the stored rows that
-    exist no more. ``positions``, ``bounds``: as in `Effects`.
+    exist no more. ``places``: the number of the place of each row, of each stored row and of each
+    bound. ``positions``, ``bounds``: as in `Effects`.
     """
 
     rows: pa.RecordBatch
@@ -71,6 +98,7 @@ class RowSequence:
     is_inserted: Mask
     is_changed: Mask
     gone: Rows
+    places: Places
     islands: Islands
     positions: pa.RecordBatch
     bounds: Bounds
@@ -80,13 +108,19 @@ class RowSequence:
 
     @classmethod
     def of(
-        cls, effects: Effects, islands: Islands, stored_codes: Codes, codes: Codes, count: int
+        cls,
+        effects: Effects,
+        islands: Islands,
+        stored_codes: Codes,
+        codes: Codes,
+        code_places: Codes,
     ) -> RowSequence:
         """Return the rows after the changes.
 
-        ``stored_codes``, ``codes``: numbers below ``count`` of the keys of the stored rows and of
-        the changes.
+        ``stored_codes``, ``codes``: numbers of the keys of the stored rows and of the changes.
+        ``code_places``: for each of these numbers that of its place.
         """
+        count = len(code_places)
         changes = effects.changes
         is_deleted = mark_codes(codes[~changes.inserts], count)[stored_codes]
         remaining, inserted = np.flatnonzero(~is_deleted), np.flatnonzero(changes.inserts)
@@ -119,6 +153,7 @@ class RowSequence:
             is_inserted,
             is_changed,
             np.flatnonzero(is_deleted & ~is_replaced),
+            Places.of(effects, row_codes, stored_codes, codes, code_places),
             islands,
             effects.positions,
             effects.bounds,
@@ -221,27 +256,23 @@ class ChangedSpans:
     old_ends: Rows
 
     @classmethod
-    def of(cls, sequence: RowSequence, row_keys: RowKeys) -> ChangedSpans:
-        """Return the spans; ``row_keys``: the columns that the bounds have."""
-        islands, bounds = sequence.islands, sequence.bounds
-        parts = (sequence.rows, islands.rows, bounds.rows)
-        (places, stored_places, bound_places), _ = number_keys(
-            [row_keys.encode(part) for part in parts]
-        )
-        lasts = bound_places[islands.last_bounds]
-        starts = np.searchsorted(places, bound_places[islands.first_bounds], "left")
-        changed_stops = np.maximum(np.searchsorted(places, lasts, "right"), starts)
-        old_ends = np.searchsorted(stored_places, lasts, "right") - 1
+    def of(cls, sequence: RowSequence) -> ChangedSpans:
+        """Return the spans."""
+        islands, places = sequence.islands, sequence.places
+        lasts = places.bounds[islands.last_bounds]
+        starts = np.searchsorted(places.rows, places.bounds[islands.first_bounds], "left")
+        changed_stops = np.maximum(np.searchsorted(places.rows, lasts, "right"), starts)
+        old_ends = np.searchsorted(places.stored, lasts, "right") - 1
         is_own = old_ends >= 0
         numbers = np.arange(len(islands))
         is_own[is_own] = islands.row_islands[old_ends[is_own]] == numbers[is_own]
         before = sequence.stored_before(starts)
         spans = cls(starts, changed_stops, changed_stops, before, np.where(is_own, old_ends, -1))
-        return spans._read_on(sequence, places)
+        return spans._read_on(sequence)
 
-    def _read_on(self, sequence: RowSequence, places: Codes) -> ChangedSpans:
+    def _read_on(self, sequence: RowSequence) -> ChangedSpans:
         """Return the spans up to where the values may change."""
-        islands, bounds = sequence.islands, sequence.bounds
+        islands, bounds, places = sequence.islands, sequence.bounds, sequence.places.rows
         _, island_stops = sequence.extents
         is_at_end = islands.is_at_end
         stops = np.where(is_at_end, np.maximum(self.stops, island_stops), self.stops)
