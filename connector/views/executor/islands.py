@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from relstate.storage import ragged
 
 from .changes import Mask, with_schema
-from .rowkeys import Codes, RowKeys, Rows, first_positions, mark_codes, number_keys
+from .rowkeys import Codes, RowKeys, Rows, first_positions
 from .state import State
 
 # More rows than a partition has.
@@ -125,15 +126,21 @@ class Islands:
         """Return the islands with further rows, some of which they may have already."""
         if not rows.num_rows:
             return self
-        keys = pa.concat_arrays([self.keys, row_keys.encode(rows)])
-        firsts = ragged.first_of_equal(keys)
+        keys = row_keys.encode(rows)
+        # Often all of them are there, and no row has to be put in order.
+        is_new = pc.is_null(pc.index_in(keys, self.keys))
+        rows, keys = rows.filter(is_new), keys.filter(is_new)
+        if not rows.num_rows:
+            return self
+        keys = pa.concat_arrays([self.keys, keys])
+        order = ragged.sort_order(keys)
         alone = np.full(rows.num_rows, -1)
-        positions = pa.array(firsts)
+        positions = pa.array(order)
         return replace(
             self,
             rows=pa.concat_batches([self.rows, rows]).take(positions),
             keys=keys.take(positions),
-            row_islands=np.concatenate([self.row_islands, alone])[firsts],
+            row_islands=np.concatenate([self.row_islands, alone])[order],
         )
 
 
@@ -158,25 +165,43 @@ def read_islands(
     unlinked = np.flatnonzero(~is_linked)
     ends = bounds.rows.take(pa.array(unlinked))
     indices, earlier = state.rows_before(ends, group, bounds.befores[unlinked], schema.names)
-    all_rows = pa.concat_batches([with_schema(rows, schema), with_schema(earlier, schema)])
-    keys = row_keys.encode(all_rows)
-    (codes, earlier_codes), count = number_keys(
-        [keys.slice(0, rows.num_rows), keys.slice(rows.num_rows)]
-    )
-    is_repeated = mark_codes(codes, count)[earlier_codes]
-    is_linked[unlinked[indices[is_repeated]]] = True
+    parts = [with_schema(part, schema) for part in (rows, earlier)]
+    keys, earlier_keys = map(row_keys.encode, parts)
+    before_owners = unlinked[indices]
+    is_repeated = _find_repeated(earlier_keys, before_owners, keys, owners, follows)
+    is_linked[before_owners[is_repeated]] = True
     islands = np.cumsum(~is_linked) - 1
-    firsts = ragged.first_of_equal(keys)
-    positions = pa.array(firsts)
-    befores_read = np.bincount(unlinked[indices], minlength=len(bounds))
+    kept = np.flatnonzero(~is_repeated)
+    # Before each bound its earlier rows, then those from it on: so all rows are in key order.
+    turns = np.concatenate([2 * owners + 1, 2 * before_owners[kept]])
+    order = np.argsort(turns, kind="stable")
+    positions = pa.array(np.concatenate([np.arange(len(owners)), len(owners) + kept])[order])
+    befores_read = np.bincount(before_owners, minlength=len(bounds))
     is_at_start = (befores_read < bounds.befores)[first_positions(islands)]
     is_last = np.append(islands[1:] != islands[:-1], True)
     is_at_end = is_whole[is_last] & ~np.append(follows[1:], False)[is_last]
     return Islands(
-        all_rows.take(positions),
-        keys.take(positions),
-        islands[np.concatenate([owners, unlinked[indices]])[firsts]],
+        pa.concat_batches(parts).take(positions),
+        pa.concat_arrays([keys, earlier_keys]).take(positions),
+        islands[turns[order] // 2],
         islands,
         is_at_start,
         is_at_end,
     )
+
+
+def _find_repeated(
+    earlier_keys: ragged.Bytes, before_owners: Rows, keys: ragged.Bytes, owners: Rows, follows: Mask
+) -> Mask:
+    """Return which rows before a bound were read from the bound before it on.
+
+    ``before_owners``, ``owners``: the bound of each row before one, and of each from one on.
+    """
+    is_repeated = np.zeros(len(before_owners), np.bool_)
+    last_rows = np.searchsorted(owners, before_owners - 1, "right") - 1
+    compared = np.flatnonzero(follows[before_owners] & (last_rows >= 0))
+    compared = compared[owners[last_rows[compared]] == before_owners[compared] - 1]
+    lasts = keys.take(pa.array(last_rows[compared]))
+    is_known = pc.less_equal(earlier_keys.take(pa.array(compared)), lasts)
+    is_repeated[compared[np.asarray(is_known)]] = True
+    return is_repeated
