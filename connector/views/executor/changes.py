@@ -28,6 +28,9 @@ from .state import State
 
 Mask = NDArray[np.bool_]
 
+# Rows that are encoded at once: what is made of them takes several times their memory.
+_WRITTEN_ROWS = 1 << 17
+
 
 @dataclass(frozen=True, slots=True)
 class Changes:
@@ -81,10 +84,10 @@ class Changes:
         starts = first_positions(number_sorted_keys(self.keys))
         lasts = np.append(starts[1:], len(self)) - 1
         rows = self.rows.select(list(names))
-        if len(lasts) < len(self):
-            rows = rows.take(pa.array(lasts))
-        deleted = ~self.inserts[lasts]
-        state.write(rows, deleted if deleted.any() else None)
+        for start in range(0, len(lasts), _WRITTEN_ROWS):
+            written = lasts[start : start + _WRITTEN_ROWS]
+            deleted = ~self.inserts[written]
+            state.write(rows.take(pa.array(written)), deleted if deleted.any() else None)
 
 
 def _check_net(

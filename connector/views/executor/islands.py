@@ -22,8 +22,8 @@ from .changes import Mask, with_schema
 from .rowkeys import Codes, RowKeys, Rows, first_positions
 from .state import State
 
-# More rows than a partition has.
-_EVERYTHING = 1 << 40
+EVERYTHING = 1 << 40
+"""More rows than a partition has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Bounds:
 
     ``rows``: the columns of each. ``groups``: its partition, ascending. ``befores``, ``counts``:
     how many rows to read before it, and from it on. ``is_read_on``: whether values may change in
-    all of the latter.
+    all of the latter. ``is_to_end``: whether they should be all up to the end of its partition.
     """
 
     rows: pa.RecordBatch
@@ -40,13 +40,14 @@ class Bounds:
     befores: Rows
     counts: Rows
     is_read_on: Mask
+    is_to_end: Mask
 
     @classmethod
-    def of(cls, rows: pa.RecordBatch, groups: Codes, width: int, ties: Rows) -> Bounds:
-        """Return bounds around which ``width`` rows are read, besides those that tie with them."""
-        befores = np.full(rows.num_rows, width)
-        is_read_on = np.zeros(rows.num_rows, np.bool_)
-        return cls(rows, groups, befores, befores + 1 + ties, is_read_on)
+    def of(cls, rows: pa.RecordBatch, groups: Codes, before: int, counts: Rows) -> Bounds:
+        """Return bounds with ``before`` rows before each, and ``counts[i]`` from bound i on."""
+        befores = np.full(rows.num_rows, before)
+        no_bounds = np.zeros(rows.num_rows, np.bool_)
+        return cls(rows, groups, befores, counts, no_bounds, no_bounds)
 
     def __len__(self) -> int:
         return len(self.groups)
@@ -71,24 +72,26 @@ class Bounds:
         follows[1:] = self.groups[1:] == self.groups[:-1]
         return follows
 
-    def to_end(self, from_bounds: Rows) -> tuple[Bounds, Rows]:
+    def to_end(self, from_bounds: Rows, most: int) -> tuple[Bounds, Rows]:
         """Return (bounds, for each of these bounds its number among them).
 
-        From each of ``from_bounds``, at most one of a partition, its partition is read to the end:
-        the later bounds of the partition are left out, and numbered as it is.
+        From each of ``from_bounds``, at most one of a partition, its partition is read to the end,
+        or ``most`` rows of it: the later bounds of the partition are left out, and numbered as it.
         """
         firsts = np.full(int(self.groups[-1]) + 1, len(self))
         firsts[self.groups[from_bounds]] = from_bounds
         numbers = np.arange(len(self))
         remains = numbers <= firsts[self.groups]
-        counts = self.counts.copy()
-        counts[from_bounds] = _EVERYTHING
+        counts, is_to_end = self.counts.copy(), self.is_to_end.copy()
+        counts[from_bounds] = most
+        is_to_end[from_bounds] = True
         remaining = Bounds(
             self.rows.filter(pa.array(remains)),
             self.groups[remains],
             self.befores[remains],
             counts[remains],
             self.is_read_on[remains],
+            is_to_end[remains],
         )
         return remaining, np.cumsum(remains) - 1
 
@@ -121,6 +124,10 @@ class Islands:
     def last_bounds(self) -> Rows:
         """The number of the last bound of each island."""
         return np.append(self.first_bounds[1:], len(self.bound_islands))[: len(self)] - 1
+
+    def are_cut(self, bounds: Bounds) -> bool:
+        """Return whether an island has fewer rows than up to the end that ``bounds`` ask for."""
+        return bool((bounds.is_to_end[self.last_bounds] & ~self.is_at_end).any())
 
     def with_rows(self, rows: pa.RecordBatch, row_keys: RowKeys) -> Islands:
         """Return the islands with further rows, some of which they may have already."""

@@ -3,15 +3,17 @@
 The state holds every row with its values. A changed row changes the values of the rows near it: as
 far as bounded frames reach, and for functions that run, up to the row whose value is what it was.
 If that is not among the rows that are read at first, more of them are read: to the end of the
-partition where the value will not be what it was, else a multiple of the rows each time.
+partition where the value will not be what it was, else a multiple of the rows each time. Partitions
+are processed some at a time, by how many rows are read (portions).
 
-Promises: only rows whose values change are written and emitted.
+Promises: only rows whose values change are written and emitted; as many rows are held as a portion
+has, or one partition.
 Does not know: how a function is computed (window_values), or which rows are read (islands).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,7 +34,8 @@ from .changes import (
     with_schema,
 )
 from .executor import Executor, StateTableSpec, check_fits_state
-from .islands import Bounds, Islands, read_islands
+from .islands import EVERYTHING, Bounds, Islands, read_islands
+from .portions import HELD_ROWS, Portions
 from .rowkeys import (
     Codes,
     RowKeys,
@@ -58,6 +61,8 @@ _LEAST_ROWS = 64
 # before its partition is read to the end.
 _GROWTH = 8
 _MOST_ROUNDS = 4
+# How many times the rows of a portion are held before it is too large.
+_SPARE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,14 @@ class _Values:
 
     columns: dict[str, pa.Array]
     is_computed: Mask
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """The changes of the rows of a portion, and how many rows were held for it."""
+
+    chunk: pa.RecordBatch
+    rows_held: int
 
 
 class WindowExecutor(Executor[OrderedWindow]):
@@ -83,8 +96,11 @@ class WindowExecutor(Executor[OrderedWindow]):
         self._places = RowKeys(fields, order[: len(places)])
         self._positions = self._places if node.is_by_place else self._keys
         low, high = node.reach
-        is_open = node.is_running or node.reaches_by_value
-        self._width = max(high - low + 1, _LEAST_ROWS if is_open else 1)
+        near = high - low + 1
+        self._before = max(near, _LEAST_ROWS if node.reaches_by_value else 1)
+        self._after = max(near, _LEAST_ROWS if node.reaches_by_value or node.is_running else 1)
+        # Whether most partitions were read to their end, as then the next ones will be.
+        self._expects_ends = False
         self._value_reaches = {
             call.output.name: ValueReach(node, call.frame)
             for call in node.calls
@@ -107,19 +123,44 @@ class WindowExecutor(Executor[OrderedWindow]):
         return (WindowLayout(node).table,)
 
     def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the changes of the rows with their values.
+        """Return the batches of `batches` as one."""
+        return pa.concat_batches([empty_chunk(self._schema), *self.batches(chunk)])
+
+    def batches(self, chunk: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yield the changes of the rows with their values, some partitions at a time.
 
         ConsistencyError if a deleted row does not exist, or an inserted one already exists;
         ValueRangeError if a sum does not fit its type.
         """
         rows = chunk.select(list(self.node.child.names))
         changes = Changes.of(rows, insert_mask(chunk), self._keys, self.label)
-        if not len(changes):
-            return empty_chunk(self._schema)
+        groups = number_sorted_keys(self._groups.encode(changes.rows))
+        portions = Portions(first_positions(groups), len(changes))
+        while not portions.is_done:
+            portion = portions.take()
+            most = EVERYTHING if portion.is_one_group else _SPARE * HELD_ROWS
+            output = self._run_portion(changes.slice(portion.start, portion.stop), most)
+            if output is None:
+                portions.too_large()
+                continue
+            portions.done(output.rows_held)
+            yield output.chunk
+
+    def _run_portion(self, changes: Changes, most: int) -> _Output | None:
+        """Return what changes of whole partitions make; None if more than ``most`` rows are read.
+
+        Then nothing is written.
+        """
         effects = self._effects(changes)
+        if self._expects_ends and len(effects.bounds):
+            firsts = first_positions(effects.bounds.groups)
+            effects = effects.to_end(firsts, most // len(firsts))
         rounds = 0
         while True:
             sequence = self._read(effects)
+            islands = sequence.islands
+            if len(sequence) > most or islands.are_cut(effects.bounds):
+                return None
             spans = ChangedSpans.of(sequence)
             reaches = self._reaches(sequence, spans)
             widened = _widened(sequence, list(reaches.values()))
@@ -130,9 +171,9 @@ class WindowExecutor(Executor[OrderedWindow]):
             ends = SpanEnds.of(sequence, spans, values.columns, self._layout.carried)
             is_open = ends.differ(self._layout.carried)
             if not is_open.any():
-                return self._finish(sequence, values)
+                return _Output(self._finish(sequence, values), len(sequence))
             rounds += 1
-            effects = self._read_on(effects, sequence, ends, is_open, rounds)
+            effects = self._read_on(effects, sequence, ends, is_open, rounds, most)
 
     # What is read
 
@@ -151,7 +192,7 @@ class WindowExecutor(Executor[OrderedWindow]):
         groups = number_sorted_keys(self._groups.encode(rows))
         bound_of_changes = np.zeros(len(changes), np.int64)
         bound_of_changes[is_effective] = numbers
-        bounds = Bounds.of(rows, groups, self._width, ties)
+        bounds = Bounds.of(rows, groups, self._before, self._after + 1 + ties)
         return Effects(changes, is_effective, rows, bounds, bound_of_changes)
 
     def _find_effective(self, changes: Changes) -> Mask:
@@ -206,10 +247,11 @@ class WindowExecutor(Executor[OrderedWindow]):
         ends: SpanEnds,
         is_open: Mask,
         rounds: int,
+        most: int,
     ) -> Effects:
         """Return the changes with more rows after them, in the islands after which values change.
 
-        ``rounds``: how often rows were computed.
+        ``rounds``: how often rows were computed; ``most``: how many rows may be read.
         """
         islands, bounds = sequence.islands, effects.bounds
         groups = bounds.groups[islands.first_bounds]
@@ -221,8 +263,10 @@ class WindowExecutor(Executor[OrderedWindow]):
         lasts = islands.last_bounds[is_open & ~is_endless]
         bounds = bounds.read_on(lasts, _LEAST_ROWS * _GROWTH**rounds)
         open_bounds = islands.first_bounds[is_open & is_endless]
-        first_open = first_positions(bounds.groups[open_bounds])
-        return effects.with_bounds(bounds).to_end(open_bounds[first_open])
+        from_bounds = open_bounds[first_positions(bounds.groups[open_bounds])]
+        self._expects_ends |= 2 * len(from_bounds) > int(bounds.groups[-1]) + 1
+        share = most // max(len(from_bounds), 1)
+        return effects.with_bounds(bounds).to_end(from_bounds, share)
 
     def _find_endless(self, ends: SpanEnds, groups: Codes) -> Mask:
         """Return the islands in whose partition a value will not be what it was any more."""

@@ -42,9 +42,9 @@ class Effects:
     bounds: Bounds
     bound_of_changes: Rows
 
-    def to_end(self, from_bounds: Rows) -> Effects:
+    def to_end(self, from_bounds: Rows, most: int) -> Effects:
         """Return the changes of partitions that are read to their end, as `Bounds.to_end`."""
-        bounds, numbers = self.bounds.to_end(from_bounds)
+        bounds, numbers = self.bounds.to_end(from_bounds, most)
         own = np.where(self.is_effective, numbers[self.bound_of_changes], 0)
         return replace(self, bounds=bounds, bound_of_changes=own)
 

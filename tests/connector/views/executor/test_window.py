@@ -38,6 +38,16 @@ def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("relstate.connector.views.executor.window._GROWTH", 2)
 
 
+@pytest.fixture
+def small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a portion hold about six rows, and at most a dozen unless it is one partition."""
+    package = "relstate.connector.views.executor"
+    for module in ("portions", "window"):
+        monkeypatch.setattr(f"{package}.{module}.HELD_ROWS", 6)
+    monkeypatch.setattr(f"{package}.window._SPARE", 2)
+    monkeypatch.setattr(f"{package}.portions._FIRST_CHANGES", 2)
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_the_output_is_every_row_with_its_values(case: str, seeds: Seeds) -> None:
     """The applied chunks are what the functions give, and so is the state.
@@ -52,6 +62,14 @@ def test_the_output_is_every_row_with_its_values(case: str, seeds: Seeds) -> Non
 @pytest.mark.parametrize("case", CASES)
 def test_the_output_is_right_in_partitions_that_are_read_in_parts(case: str, seeds: Seeds) -> None:
     """Rows that are far from a change are not read, or only after those near it."""
+    for seed in seeds(2):
+        _follow(CASES[case], random.Random(seed), 50)
+
+
+@pytest.mark.usefixtures("few_rows", "small_portions")
+@pytest.mark.parametrize("case", CASES)
+def test_the_output_is_right_in_small_portions(case: str, seeds: Seeds) -> None:
+    """Some partitions are processed after others, and again where more is read than fits."""
     for seed in seeds(2):
         _follow(CASES[case], random.Random(seed), 50)
 
@@ -102,6 +120,24 @@ def large(count: int, value: Callable[[int], int] = lambda number: number) -> Ro
         }
         for i in range(count)
     }  # fmt: skip
+
+
+def test_rows_are_held_for_some_partitions_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many changed partitions as many are read as fit, each to its end; each row is emitted."""
+    held = 400
+    for module in ("portions", "window"):
+        monkeypatch.setattr(f"relstate.connector.views.executor.{module}.HELD_ROWS", held)
+    node = replace(window((Order("o"),), call(F.SUM, "n", RUNNING)), group=("p",))
+    bench, rows = WindowBench(node), large(8000, lambda number: number % 80)
+    bench.step(chunk(net_changes({}, rows)))
+    changed = {i: {**rows[i], "n": rows[i]["n"] + 1} for i in range(80)}
+    executor = WindowExecutor(node, [bench.state])
+
+    batches = executor.batches(chunk(net_changes(rows, rows | changed)))
+    emitted = [batch.num_rows for batch in batches]
+
+    assert sum(emitted) == 2 * len(rows)
+    assert held <= max(emitted) <= 2 * 4 * held
 
 
 def test_a_bounded_frame_reads_and_emits_few_rows() -> None:
