@@ -81,12 +81,12 @@ def batches(indices: range) -> Iterator[pa.RecordBatch]:
 
 def flights(indices: Indices, version: int) -> pa.RecordBatch:
     """Return a version of the flights with these indices: what changes is the delay."""
-    scattered = _mixed(indices)
+    scattered = mixed_bits(indices)
     origins = (scattered % AIRPORTS).astype(np.int64)
     hops = (scattered >> np.uint64(10)) % _DESTINATIONS
     carriers = ((scattered >> np.uint64(20)) % CARRIERS).astype(np.int64)
     seconds = ((scattered >> np.uint64(30)) % _SECONDS).astype(np.int64)
-    delays = (_mixed(indices + version * 7919) % 1500).astype(np.int32) // 3 - 30
+    delays = (mixed_bits(indices + version * 7919) % 1500).astype(np.int32) // 3 - 30
     return pa.RecordBatch.from_arrays(
         [
             pa.array(indices),
@@ -162,7 +162,7 @@ def with_bad_rows(batch: pa.RecordBatch, every: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(columns.values()), schema=batch.schema)
 
 
-def _mixed(indices: Indices) -> NDArray[np.uint64]:
+def mixed_bits(indices: Indices) -> NDArray[np.uint64]:
     """Return numbers in which all bits of the indices are mixed: the steps of SplitMix64."""
     mixed = indices.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -119,6 +119,18 @@ def test_workloads_of_views_run(tmp_path: Path) -> None:
     assert all(figure["ours"]["median"] > 0 for figure in written["figures"])
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_the_workload_of_sizes_runs(tmp_path: Path) -> None:
+    """Each view has figures of its creation and of every share, with the memory beside each."""
+    written = run(tmp_path, "view-sizes")
+
+    figures = written["figures"]
+    assert workloads_of(written) == ["view-sizes", "view-sizes: memory"]
+    assert len(figures) == 2 * 13 * 7
+    assert all(figure["ours"]["median"] > 0 for figure in figures)
+
+
 @pytest.mark.timeout(660)
 def test_a_public_workload_runs(tmp_path: Path) -> None:
     """It gives a figure for every view, and how many views are so many times faster."""

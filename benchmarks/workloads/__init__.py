@@ -36,6 +36,7 @@ from .views import (
     range_join,
     redis_view,
     refresh,
+    sizes,
     windows,
 )
 from .views import epochs as view_epochs
@@ -83,6 +84,7 @@ WORKLOADS: Mapping[str, Workload] = {
     "view-windows": windows,
     "view-bad-rows": bad_rows,
     "view-memory": view_memory,
+    "view-sizes": sizes,
     "view-nexmark": nexmark,
     "view-tpch": tpch,
 }

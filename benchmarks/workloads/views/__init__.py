@@ -9,6 +9,7 @@ from .memory import memory
 from .range_join import range_join
 from .redis import redis_view
 from .refresh import refresh
+from .sizes import sizes
 from .windows import windows
 
 __all__ = [
@@ -21,5 +22,6 @@ __all__ = [
     "range_join",
     "redis_view",
     "refresh",
+    "sizes",
     "windows",
 ]
