@@ -52,6 +52,8 @@ from .viewplan import ViewPlan
 
 # Rows that one job takes in, about: what a few tasks hold in memory at once.
 PART_ROWS = 1 << 21
+# After a failure of the machines a part has so many times fewer rows.
+_SMALLER = 8
 # After a refresh in which rows failed, so many look for such rows first.
 _SCREENED_REFRESHES = 16
 # What a commit is refused with if a view was refreshed, altered or dropped meanwhile.
@@ -88,6 +90,13 @@ def expressions_of(plan: ViewPlan) -> dict[str, str]:
 def _is_of_rows(error: Exception) -> bool:
     """Return whether what a job raised may not be raised without some of its rows."""
     return not isinstance(error, KEPT_ERRORS) and may_be_of_part(error)
+
+
+def _is_of_machine(error: Exception) -> bool:
+    """Return whether what a job raised says that machines failed."""
+    if isinstance(error, errors.RelstateError):
+        return False
+    return failure_kind(error) is FailureKind.MACHINE
 
 
 def _signature(error: Exception) -> str:
@@ -186,7 +195,9 @@ class JobRunner:
         That of a view with a quarantine leaves out the rows for which it fails.
         LostMessageError, what executors and expressions raise.
         """
-        return self._run(job) if job.quarantine is None else self._run_isolated(job)
+        if job.quarantine is not None:
+            return self._run_isolated(job)
+        return self._run_after_failures(job, again=job.rows > self._smaller_part(job))
 
     def _run_isolated(self, job: ViewJob) -> JobOutput:
         failures_expected = self._failures_expected.get(job.view_id, 0)
@@ -249,25 +260,34 @@ class JobRunner:
                 return error
         return self._failure(job)
 
-    def _run_after_failures(self, job: ViewJob) -> JobOutput:
-        """Run a job, and once more if the machines fail.
+    def _run_after_failures(self, job: ViewJob, *, again: bool = True) -> JobOutput:
+        """Run a job, and once more in smaller parts if the machines fail: they may lack memory.
 
-        Spark may give its task the worker of the one that has just failed, which is about to end.
+        Spark may also give its task the worker of the one that has just failed, which is about to
+        end. ``again``: whether to, also if it has as few rows as a smaller part.
         """
         try:
-            return self._run(job)
+            return self._run(job, job.plan.rows_of_part(PART_ROWS))
         except Exception as error:
-            if isinstance(error, KEPT_ERRORS) or failure_kind(error) is not FailureKind.MACHINE:
+            if not again or isinstance(error, KEPT_ERRORS) or not _is_of_machine(error):
                 raise
-        return self._run(job)
+            _logger.warning(
+                "the machines failed in a refresh of %s, which is tried in smaller parts: %s",
+                job.name,
+                describe_error(error),
+            )
+        return self._run(job, self._smaller_part(job))
 
-    def _run(self, job: ViewJob) -> JobOutput:
+    def _smaller_part(self, job: ViewJob) -> int:
+        return max(job.plan.rows_of_part(PART_ROWS) // _SMALLER, 1)
+
+    def _run(self, job: ViewJob, part_rows: int) -> JobOutput:
         """Run a job with all of its changes.
 
         Large change sets are processed in parts to bound the memory of tasks; each part reads the
         state that the previous ones wrote. LostMessageError, what executors and expressions raise.
         """
-        count = -(-job.rows // job.plan.rows_of_part(PART_ROWS))
+        count = -(-job.rows // part_rows)
         if count > 1:
             try:
                 *_, (_, output) = self.run_parts(job, (job.part(n, count) for n in range(count)))

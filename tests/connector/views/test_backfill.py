@@ -10,7 +10,7 @@ import pytest
 
 from relstate.connector.sql import Database
 from relstate.connector.views import backfill, runner
-from relstate.connector.views.job import JobOutput
+from relstate.connector.views.job import JobOutput, ViewJob
 from relstate.connector.views.position import Position
 from relstate.connector.views.runner import JobRunner
 from relstate.storage import Store, errors
@@ -216,7 +216,7 @@ def test_what_was_read_is_kept_if_the_machines_fail(
 
     def failing(*arguments: Any) -> Any:
         parts[0] += 1
-        if parts[0] == 3:
+        if parts[0] in (3, 4):
             raise RuntimeError("org.apache.spark.SparkException: a block was lost")
         return run(*arguments)
 
@@ -233,6 +233,40 @@ def test_what_was_read_is_kept_if_the_machines_fail(
     with pytest.raises(errors.ViewFailedError, match="the row with k = "):
         db.sql(f"CREATE MATERIALIZED VIEW w AS {failing_query}")
     assert db.store.state.view_names() == ("v",)
+
+
+def test_what_the_machines_cannot_hold_is_tried_in_smaller_parts(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a backfill and of a refresh: in one commit each, and never as one whole again."""
+    for module in (backfill, runner):
+        monkeypatch.setattr(module, "PART_ROWS", ROWS // 2)
+    run, tried = JobRunner._run_once, list[int]()
+
+    def failing(self: JobRunner, job: ViewJob) -> Any:
+        tried.append(job.rows)
+        if job.rows > ROWS // 10:
+            raise RuntimeError("java.lang.OutOfMemoryError: Java heap space")
+        return run(self, job)
+
+    query = "SELECT g, count(*) AS c, sum(v) AS s FROM t GROUP BY g"
+    with monkeypatch.context() as patch:
+        patch.setattr(JobRunner, "_run_once", failing)
+        db.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
+    hold(db, "v", query)
+    assert tried[0] > ROWS // 10
+    assert tried.count(tried[0]) < len(tried) / 4
+    tried.clear()
+    put(db.store, *range(ROWS // 2 - 1), factor=2)
+    epoch = db.store.epoch
+    with monkeypatch.context() as patch:
+        patch.setattr(JobRunner, "_run_once", failing)
+        db.refresh()
+
+    hold(db, "v", query)
+    later = [entry.operation for entry in db.store.history() if entry.epoch > epoch]
+    assert later.count("refresh") == 1
+    assert tried[0] > ROWS // 10 >= max(tried[1:])
 
 
 def _interrupted(*_: Any) -> Any:
