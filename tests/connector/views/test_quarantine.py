@@ -196,7 +196,7 @@ def test_a_search_survives_a_failure_of_the_machines(
 ) -> None:
     """As that of a worker which Spark gives to a job while it ends with the job before."""
     create(db, "pairs")
-    runs, run_job = [], JobRunner._run
+    runs, run_job = [], JobRunner._run_once
 
     def fails_every_third_time(runner: JobRunner, job: ViewJob) -> JobOutput:
         runs.append(job)
@@ -204,7 +204,7 @@ def test_a_search_survives_a_failure_of_the_machines(
             raise RuntimeError("the worker exited")
         return run_job(runner, job)
 
-    monkeypatch.setattr(JobRunner, "_run", fails_every_third_time)
+    monkeypatch.setattr(JobRunner, "_run_once", fails_every_third_time)
     db.sql("UPDATE customers SET factor = 0 WHERE id = 1")
     db.refresh()
     assert len(runs) > 2

@@ -133,7 +133,7 @@ def test_rows_are_held_for_some_partitions_at_a_time(monkeypatch: pytest.MonkeyP
     changed = {i: {**rows[i], "n": rows[i]["n"] + 1} for i in range(80)}
     executor = WindowExecutor(node, [bench.state])
 
-    batches = executor.batches(chunk(net_changes(rows, rows | changed)))
+    batches = executor.batches(chunk(net_changes(rows, {**rows, **changed})))
     emitted = [batch.num_rows for batch in batches]
 
     assert sum(emitted) == 2 * len(rows)
