@@ -47,7 +47,9 @@ def test_every_copy_of_a_busy_store_is_a_store(tmp_path: Path) -> None:
     writer.start()
     back_up = back_up_of_the_guide()
     try:
-        for number in range(12):
+        number = 0
+        while number < 12 or committed <= 32:
+            number += 1
             least = committed
             back_up(str(path), str(tmp_path / f"copy {number}"))
             with Store.open(str(tmp_path / f"copy {number}")) as copy:
@@ -58,4 +60,3 @@ def test_every_copy_of_a_busy_store_is_a_store(tmp_path: Path) -> None:
     finally:
         is_over.set()
         writer.join()
-    assert committed > 32

@@ -299,7 +299,7 @@ def test_this_machines_file_systems_are_known(tmp_path: Path) -> None:
 
 
 def test_a_read_sees_what_another_process_has_committed(root: Path) -> None:
-    """However soon after it: two processes, without a pause, for a second."""
+    """However soon after it: two processes, without a pause, for a second or more."""
     forking = multiprocessing.get_context("fork")
     ours, theirs = forking.Pipe()
     process = forking.Process(target=commit_when_asked, args=(str(root), theirs))
@@ -310,7 +310,7 @@ def test_a_read_sees_what_another_process_has_committed(root: Path) -> None:
         assert ours.poll(60)
         expected, commits, reads = ours.recv(), 0, 0
         end = monotonic() + HAMMER_SECONDS
-        while monotonic() < end:
+        while monotonic() < end or commits <= 20 or reads <= commits:
             assert store.epoch >= expected
             ours.send(True)
             while not ours.poll():
@@ -319,8 +319,6 @@ def test_a_read_sees_what_another_process_has_committed(root: Path) -> None:
             expected = ours.recv()
             assert store.epoch >= expected
             commits += 1
-        assert commits > 20
-        assert reads > commits
     finally:
         ours.send(False)
         process.join()

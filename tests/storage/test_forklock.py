@@ -24,7 +24,7 @@ def test_a_child_takes_a_lock_that_another_thread_held() -> None:
     child = os.fork()
     if not child:
         # A child that waits is ended.
-        threading.Timer(5, os._exit, [1]).start()
+        threading.Timer(60, os._exit, [1]).start()
         with lock:
             os._exit(0)
     assert os.waitpid(child, 0)[1] == 0

@@ -126,7 +126,7 @@ def test_what_a_file_comes_after_fails_it_with_its_own_path(root: Path, fault: s
 
 def test_files_are_made_durable_at_the_same_time(root: Path) -> None:
     """Each sync waits for the others to begin: one after the other, they would wait for ever."""
-    barrier = threading.Barrier(3, timeout=20)
+    barrier = threading.Barrier(3, timeout=120)
 
     class Meeting(Disk):
         def sync(self, path: str) -> None:

@@ -149,7 +149,7 @@ def test_a_failure_ends_all_threads(
         is_caller = threading.current_thread() is threading.main_thread()
         yield batch
         if is_caller is fails_here:
-            assert is_read.wait(10)
+            assert is_read.wait(120)
             raise KeyboardInterrupt
         while True:
             is_read.set()

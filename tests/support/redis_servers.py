@@ -20,7 +20,8 @@ from relstate.connector.redis.settings import Settings
 from relstate.storage import Store
 
 REDIS_SERVER = shutil.which("redis-server")
-SECONDS = 30
+SECONDS = 120
+"""After so long a server hangs. No test depends on how fast the machine is."""
 _INCOMPLETE = object()
 Request = Sequence[bytes | str | int | float]
 
@@ -103,6 +104,19 @@ class Served:
         """Let the next commands read from the tables, once all is committed."""
         self.settle()
         self.run(self.server.service.keyspace.drop_committed)
+
+    def end_looks(self) -> None:
+        """Let the server no longer look at the store by itself.
+
+        For tests of what is seen before a look, or after it: they call `Server.expire_due`.
+        """
+        self.run(self._end_looks)
+
+    async def _end_looks(self) -> None:
+        expiring = self.server._expiring
+        assert expiring is not None
+        expiring.cancel()
+        await asyncio.wait([expiring])
 
     def settle(self) -> None:
         """Return once all is committed."""

@@ -175,12 +175,15 @@ def test_a_failed_look_at_the_store_after_a_conflict_is_repeated(
     server: Served, client: Connection, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Commits go on once the store can be read again."""
+    server.end_looks()
     client("HSET", "h", "a", "1")
     server.forget()
     tables = server.server.service.keyspace.tables
     refresh = tables.refresh
+    failures: list[int] = []
 
     def fail(*_: object) -> set[int]:
+        failures.append(1)
         monkeypatch.setattr(tables, "refresh", refresh)
         raise FilesystemError("the disk is away")
 
@@ -192,6 +195,7 @@ def test_a_failed_look_at_the_store_after_a_conflict_is_repeated(
     client("HSET", "h", "a", "mine")
     server.settle()
 
+    assert failures == [1]
     assert fields(client) == {b"a": b"mine", b"b": b"theirs"}
     assert client("SET", "a", "1") == b"OK"
 
@@ -286,6 +290,7 @@ def test_changes_of_other_databases_are_seen_during_a_commit(
 ) -> None:
     """What another writer changed in the database being written is met by its commit."""
     with served(store, Settings(appendfsync=appendfsync)) as server:
+        server.end_looks()
         client, reader = server.connect(), server.connect()
         client("HSET", "h", "a", "1")
         reader.pipeline([["SELECT", 1], ["SET", "s", "1"]])
@@ -293,7 +298,6 @@ def test_changes_of_other_databases_are_seen_during_a_commit(
         replies: list[Any] = []
 
         def write() -> None:
-            # WATCH comes first: the server looks at the store by itself, too.
             reader("WATCH", "none")
             write_hash(store, a="theirs")
             store.write("redis_1", [{"key": b"s", "type": "string", "value": b"theirs"}])
@@ -318,6 +322,7 @@ def test_changes_of_other_databases_are_seen_before_a_commit(
 ) -> None:
     """Also tables that another writer creates; in the database being written nothing is lost."""
     monkeypatch.setattr("relstate.connector.redis.committer._SECOND", 600.0)
+    server.end_looks()
     client("SELECT", 3)
     client("SET", "mine", "x")
     reader = server.connect()

@@ -32,10 +32,14 @@ def start_program(path: str, *options: str) -> tuple[subprocess.Popen[str], int]
     command = [sys.executable, "-c", _MAIN, "redis", path, "--port", "0", *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT)
     assert process.stderr is not None
-    line = process.stderr.readline()
-    match = re.search(r":(\d+)/", line)
-    assert match, line
-    return process, int(match[1])
+    lines = []
+    # A warning may come first, of the limit of open files.
+    for line in process.stderr:
+        lines.append(line)
+        if match := re.search(r":(\d+)/", line):
+            return process, int(match[1])
+    process.wait()
+    raise AssertionError("".join(lines))
 
 
 def test_what_was_answered_survives_a_kill(tmp_path: Path) -> None:
@@ -79,8 +83,7 @@ def test_what_several_clients_were_answered_survives_a_kill(tmp_path: Path) -> N
         try:
             for thread in threads:
                 thread.start()
-            deadline = time.monotonic() + SECONDS
-            while len(answered) < 300 and time.monotonic() < deadline:
+            while len(answered) < 300 and all(thread.is_alive() for thread in threads):
                 time.sleep(0.001)
         finally:
             process.kill()
@@ -188,7 +191,7 @@ def test_redis_s_own_benchmark_finds_every_command(server: Served, client: Conne
     """It ends at the first error; many clients send many requests at once."""
     port = str(server.settings.port)
     command = ["redis-benchmark", "-p", port, "-n", "500", "-c", "20", "-P", "8", "-q"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True)
 
     assert "rror" not in done.stdout + done.stderr
     for name in ("PING_INLINE", "SET", "GET", "LPUSH", "SPOP", "ZPOPMIN", "LRANGE_600", "MSET"):
@@ -210,7 +213,7 @@ def test_many_idle_clients_disturb_nobody(server: Served, client: Connection) ->
         assert time.monotonic() < deadline
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 def test_ten_thousand_idle_clients_disturb_nobody(tmp_path: Path) -> None:
     """Others are served at once; the limit of open files is raised as far as it may be."""
     count = 10_000

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from typing import Any
-from unittest.mock import AsyncMock
 
 import hiredis
 import pytest
@@ -119,10 +117,10 @@ def test_a_defect_while_keys_expire_does_not_end_expiry(
 
 
 def test_keys_that_expired_are_counted_until_they_are_removed(
-    server: Served, client: Connection, clock: ManualClock, monkeypatch: Any
+    server: Served, client: Connection, clock: ManualClock
 ) -> None:
     """Once, whoever counts first."""
-    monkeypatch.setattr(server.server, "expire_due", AsyncMock())
+    server.end_looks()
     client("SET", "a", "x", "PX", 5)
     clock.advance(1)
     server.forget()
@@ -358,9 +356,10 @@ def test_replies_do_not_wait_for_compaction(
         raise OSError("no merge")
 
     monkeypatch.setattr(tables, "compact", wait)
+    assert client("SET", "a", "x") == b"OK"
+    assert started.wait(SECONDS)
     for number in range(3):
         assert client("SET", "a", number) == b"OK"
-    assert started.is_set()
     may_end.set()
     monkeypatch.undo()
     assert client("SET", "a", "x") == b"OK"
@@ -417,24 +416,22 @@ def test_the_end_of_a_server_waits_for_a_merge_without_holding_up_others(
 
     def compact() -> None:
         is_merging.set()
-        is_over.wait(25)
+        is_over.wait()
 
     monkeypatch.setattr(server.server.service.keyspace.tables, "compact", compact)
-    limit = 0.01 if is_endless else 25.0
+    limit = 0.01 if is_endless else 10.0 * SECONDS
     monkeypatch.setattr(committer, "_MOST_MERGE_SECONDS", limit)
     server.connect()("SET", "a", "x")
-    assert is_merging.wait(10)
+    assert is_merging.wait(SECONDS)
     stopped = threading.Thread(target=server.stop)
-    start = time.monotonic()
     stopped.start()
     try:
         if is_endless:
-            stopped.join(15)
+            stopped.join(SECONDS)
             assert not stopped.is_alive()
         else:
             server.wait_until(lambda: server.server.committer._is_finishing)
             server.run(lambda: None)
-            assert time.monotonic() - start < 15
             assert stopped.is_alive()
     finally:
         is_over.set()

