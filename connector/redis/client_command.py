@@ -53,8 +53,6 @@ def _list(session: Session, args: Arguments) -> Reply:
             sessions = list(filter(_filter(b"TYPE", args[3]), sessions))
         elif option == b"ID" and len(args) > 3:
             numbers = {parse_integer(arg, "ERR Invalid client ID") for arg in args[3:]}
-            if min(numbers) < 1:
-                raise CommandError("ERR Invalid client ID")
             sessions = [connected for connected in sessions if connected.id in numbers]
         else:
             raise CommandError(SYNTAX)
@@ -67,7 +65,11 @@ _UNBLOCKED = "UNBLOCKED client unblocked via CLIENT UNBLOCK"
 def _unblock(session: Session, args: Arguments) -> Reply:
     """Let a client wait no longer, as if the time was over, or with an error."""
     how = args[3].upper() if len(args) == 4 else b"TIMEOUT"
-    if how not in (b"TIMEOUT", b"ERROR") or len(args) > 4:
+    if len(args) > 4:
+        raise CommandError(
+            "ERR unknown subcommand or wrong number of arguments for 'UNBLOCK'. Try CLIENT HELP."
+        )
+    if how not in (b"TIMEOUT", b"ERROR"):
         raise CommandError("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
     connected = session.service.sessions.get(parse_integer(args[2]))
     reply = CommandError(_UNBLOCKED) if how == b"ERROR" else None

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 
 import numpy as np
 
@@ -27,8 +27,10 @@ Run = Callable[[Database, Arguments], Reply]
 SYNTAX = "ERR syntax error"
 NOT_INTEGER = "ERR value is not an integer or out of range"
 NOT_FLOAT = "ERR value is not a valid float"
-_MOST_DIGITS = 4932
-"""A long double is less than ten to this power."""
+# Of long doubles: the largest, the least that is not rounded, and what is rounded to zero.
+_LARGEST = Decimal("1.189731495357231765e4932")
+_LEAST_EXACT = Decimal("3.3621031431120935063e-4932")
+_LEAST = Decimal("1.8225997659412373013e-4951")
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
 LAST_MOMENT = 253_402_300_799_999
 """The last millisecond of the year 9999: later expiries are refused."""
@@ -175,9 +177,18 @@ def parse_long_double(data: bytes, message: str = NOT_FLOAT) -> np.longdouble:
     if b"x" in data.lower():
         return np.longdouble(number)
     text = data.decode()
-    if math.isinf(number) and "n" not in text.lower() and Decimal(text).adjusted() >= _MOST_DIGITS:
+    if number and math.isfinite(number):
+        return np.longdouble(text)
+    if not _is_rounded(data, number):
+        return np.longdouble(number)
+    try:
+        size = abs(Decimal(text))
+    except InvalidOperation:
+        raise CommandError(message) from None
+    if not _LEAST < size <= _LARGEST:
         raise CommandError(message)
-    return np.longdouble(text)
+    # What is less changes no sum, of which 17 digits after the point are written.
+    return np.longdouble(text if size >= _LEAST_EXACT else 0)
 
 
 def format_long_double(number: np.longdouble) -> bytes:
@@ -188,7 +199,8 @@ def format_long_double(number: np.longdouble) -> bytes:
 
 def added_float(previous: np.longdouble, increment: np.longdouble) -> bytes:
     """Return the sum of two numbers, written. CommandError if it is not finite."""
-    total = previous + increment
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = previous + increment
     if not np.isfinite(total):
         raise CommandError("ERR increment would produce NaN or Infinity")
     return format_long_double(total)

@@ -33,7 +33,17 @@ class Database:
         return self.keyspace.now()
 
     def get(self, key: bytes) -> Value | None:
-        """Return what is at a key; None if nothing is. What has expired is removed."""
+        """Return what is at a key, which is thereby used; None if nothing is.
+
+        What has expired is removed.
+        """
+        value = self.look_at(key)
+        if value is not None:
+            value.used = self.keyspace.tick
+        return value
+
+    def look_at(self, key: bytes) -> Value | None:
+        """Do as `get`, but do not count as a use of the value."""
         value = self.keyspace.value((self.number, key))
         if value is not None and value.expiry is not None and value.expiry <= self.now():
             if not value.drop_expired(self.now()):
@@ -69,7 +79,7 @@ class Database:
 
         ``event``: of the value's type; None if the command tells what happened.
         """
-        is_new = "n" in self.keyspace.notifications.flags and self.get(key) is None
+        is_new = "n" in self.keyspace.notifications.flags and self.look_at(key) is None
         self.place(key, value)
         if is_new:
             self.notify("n", b"new", key)
@@ -79,7 +89,7 @@ class Database:
     def place(self, key: bytes, value: Value) -> None:
         """Do as `put`, and tell nobody."""
         value.is_whole = True
-        if self.keyspace.counts.follows(self.number) and self.get(key) is None:
+        if self.keyspace.counts.follows(self.number) and self.look_at(key) is None:
             self.keyspace.counts.add(self.number, 1)
         self.keyspace.put((self.number, key), value)
         if value.expiry is not None:
@@ -101,7 +111,7 @@ class Database:
         """Tell subscribers which of some keys that were read are not there."""
         if "m" in self.keyspace.notifications.flags:
             for key in keys:
-                if self.get(key) is None:
+                if self.look_at(key) is None:
                     self.notify("m", b"keymiss", key)
 
     def expire(self, key: bytes, value: Value, expiry: int | None) -> None:

@@ -7,6 +7,7 @@ column as the table has it, and the CRC of all before.
 from __future__ import annotations
 
 import zlib
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -18,6 +19,7 @@ from .values import KINDS, ListValue, MappedValue, StringValue, Value
 
 _MARK = b"relstate\x01"
 _CRC_BYTES = 4
+_MOST_FREQUENCY = 255
 _WRONG = "ERR DUMP payload version or checksum are wrong"
 _BAD = "ERR Bad data format"
 
@@ -35,29 +37,51 @@ def _dump(db: Database, args: Arguments) -> Reply:
     return data + zlib.crc32(data).to_bytes(_CRC_BYTES, "little")
 
 
-def _restore(db: Database, args: Arguments) -> Reply:
-    replaces, is_moment = False, False
-    index = 4
-    while index < len(args):
-        option = args[index].upper()
-        if option == b"REPLACE":
-            replaces = True
-        elif option == b"ABSTTL":
-            is_moment = True
-        elif option in (b"IDLETIME", b"FREQ") and index + 1 < len(args):
+@dataclass(frozen=True, slots=True)
+class RestoreOptions:
+    """The options of RESTORE. ``idle_seconds``: since the value was used last."""
+
+    replaces: bool
+    is_moment: bool
+    idle_seconds: int
+
+    @classmethod
+    def parse(cls, words: Arguments) -> RestoreOptions:
+        """Read the options. CommandError."""
+        replaces = is_moment = False
+        idle_seconds = frequency = -1
+        index = 0
+        while index < len(words):
+            option, has_value = words[index].upper(), index + 1 < len(words)
+            if option == b"REPLACE":
+                replaces = True
+            elif option == b"ABSTTL":
+                is_moment = True
+            elif option == b"IDLETIME" and has_value and frequency < 0:
+                index += 1
+                idle_seconds = parse_integer(words[index])
+                if idle_seconds < 0:
+                    raise CommandError("ERR Invalid IDLETIME value, must be >= 0")
+            elif option == b"FREQ" and has_value and idle_seconds < 0:
+                index += 1
+                frequency = parse_integer(words[index])
+                if not 0 <= frequency <= _MOST_FREQUENCY:
+                    raise CommandError("ERR Invalid FREQ value, must be >= 0 and <= 255")
+            else:
+                raise CommandError(SYNTAX)
             index += 1
-            if parse_integer(args[index]) < 0:
-                raise CommandError(f"ERR Invalid {option.decode()} value, must be >= 0")
-        else:
-            raise CommandError(SYNTAX)
-        index += 1
-    if not replaces and db.get(args[1]) is not None:
+        return cls(replaces, is_moment, max(idle_seconds, 0))
+
+
+def _restore(db: Database, args: Arguments) -> Reply:
+    options = RestoreOptions.parse(args[4:])
+    if not options.replaces and db.get(args[1]) is not None:
         raise CommandError("BUSYKEY Target key name already exists.")
     lifetime = parse_integer(args[2])
     if lifetime < 0:
         raise CommandError("ERR Invalid TTL value, must be >= 0")
     value = _value_of(args[3])
-    expiry = lifetime if is_moment else lifetime + db.now()
+    expiry = lifetime if options.is_moment else lifetime + db.now()
     if lifetime and expiry > LAST_MOMENT:
         raise CommandError("ERR invalid expire time in 'restore' command")
     if lifetime and expiry <= db.now():
@@ -69,6 +93,7 @@ def _restore(db: Database, args: Arguments) -> Reply:
     if lifetime:
         value.take_expiry(expiry)
     db.put(args[1], value, None)
+    value.used = db.now() - 1000 * options.idle_seconds
     db.notify("g", b"restore", args[1])
     return OK
 

@@ -31,6 +31,7 @@ def _command(_: Session, args: Arguments) -> Reply:
         return [_command_details(name) for name in commands]
     match args[1].upper():
         case b"COUNT":
+            _check_count(args, 2)
             return len(commands)
         case b"LIST":
             return _listed(args[2:], list(commands))
@@ -108,7 +109,9 @@ def _config(session: Session, args: Arguments) -> Reply:
             }
         case b"SET":
             _check_count(args, -4)
-            for name, value in zip(args[2::2], args[3::2], strict=False):
+            if len(args) % 2:
+                raise CommandError(SYNTAX)
+            for name, value in zip(args[2::2], args[3::2], strict=True):
                 _set_parameter(session.service, name.lower(), value)
             return OK
         case b"RESETSTAT":

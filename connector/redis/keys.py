@@ -29,11 +29,15 @@ def _del(db: Database, args: Arguments) -> Reply:
 
 
 def _exists(db: Database, args: Arguments) -> Reply:
+    return sum(db.look_at(key) is not None for key in args[1:])
+
+
+def _touch(db: Database, args: Arguments) -> Reply:
     return sum(db.get(key) is not None for key in args[1:])
 
 
 def _type(db: Database, args: Arguments) -> Reply:
-    value = db.get(args[1])
+    value = db.look_at(args[1])
     return Simple(b"none" if value is None else value.kind.encode())
 
 
@@ -210,7 +214,7 @@ def _expiry_reply(db: Database, key: bytes, start: int, *, is_precise: bool) -> 
 
     -1 for a key that does not expire, -2 for no key.
     """
-    value = db.get(key)
+    value = db.look_at(key)
     if value is None:
         return -2
     if value.expiry is None or isinstance(value, SeriesValue):
@@ -268,16 +272,14 @@ def _object(db: Database, args: Arguments) -> Reply:
         raise arity_error(b"|".join(args[:2]))
     if subcommand == b"HELP":
         return [line.encode() for line in _OBJECT_HELP]
-    used = db.keyspace.last_use((db.number, args[2]))
-    value = db.get(args[2])
+    value = db.look_at(args[2])
     if value is None:
         return None
     match subcommand:
         case b"ENCODING":
             return _ENCODINGS.get(value.kind, b"hashtable")
         case b"IDLETIME":
-            value.used = used
-            return max(db.now() - used, 0) // 1000
+            return max(db.now() - value.used, 0) // 1000
         case b"FREQ":
             raise CommandError(
                 "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please "
@@ -297,7 +299,7 @@ def _memory(db: Database, args: Arguments) -> Reply:
     for name, count in zip(args[3::2], [*args[4::2], b""], strict=False):
         if name.upper() != b"SAMPLES" or not count or parse_integer(count) < 0:
             raise CommandError(SYNTAX)
-    value = db.get(args[2])
+    value = db.look_at(args[2])
     return None if value is None else value.size + len(args[2])
 
 
@@ -324,7 +326,7 @@ COMMANDS: dict[str, Command] = {
     "rename": command(_rename, 3, "write", 1, 2),
     "renamenx": command(_rename, 3, "write fast", 1, 2),
     "swapdb": command(_swapdb, 3, "write fast noscript", 0, 0, 0),
-    "touch": command(_exists, -2, "readonly fast", 1, -1),
+    "touch": command(_touch, -2, "readonly fast", 1, -1),
     "ttl": command(_ttl, 2, "readonly fast"),
     "type": command(_type, 2, "readonly fast"),
     "unlink": command(_del, -2, "write fast", 1, -1),

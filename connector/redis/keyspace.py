@@ -107,8 +107,6 @@ class Keyspace:
         if database_key in values:
             values.move_to_end(database_key)
             value = values[database_key]
-            if value is not None:
-                value.used = self.tick
         elif self._is_flushed(database_key[0]):
             value = None
             is_open = database_key[0] in self._open_whole.flushed
@@ -123,14 +121,6 @@ class Keyspace:
         if self._journal is not None and value is not None:
             self._journal.follow(value, partial(self._recount_held, database_key, value))
         return value
-
-    def last_use(self, database_key: _DatabaseKey) -> int:
-        """Return about when a value in memory was used last, in milliseconds since 1970.
-
-        The time of the last look at the clock, if it is not in memory.
-        """
-        value = self._values.get(database_key)
-        return self.tick if value is None else value.used
 
     def put(self, database_key: _DatabaseKey, value: Value | None) -> None:
         """Let a value, or nothing, be at a key."""

@@ -37,7 +37,7 @@ def _scan(db: Database, args: Arguments) -> Reply:
             keys = [
                 key
                 for key in keys
-                if (value := db.get(key)) is not None and value.kind.encode() == kind
+                if (value := db.look_at(key)) is not None and value.kind.encode() == kind
             ]
         return [b"%d" % following, keys]
 

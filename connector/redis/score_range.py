@@ -44,11 +44,7 @@ class ScoreRange:
     @classmethod
     def parse(cls, low: bytes, high: bytes) -> ScoreRange:
         """Read the ends, ``(`` before one that is excluded. CommandError."""
-        numbers = [
-            parse_float(end.removeprefix(b"("), _NOT_FLOAT, may_overflow=True)
-            for end in (low, high)
-        ]
-        return cls(numbers[0], numbers[1], low[:1] == b"(", high[:1] == b"(")
+        return cls(_score_at(low), _score_at(high), low[:1] == b"(", high[:1] == b"(")
 
     def within(self, value: SortedSetValue, *, reverse: bool) -> range:
         """Return the indices of the range in the ascending order."""
@@ -59,6 +55,12 @@ class ScoreRange:
             value.order, self.high, key=_SCORE
         )
         return range(start, max(start, stop))
+
+
+def _score_at(end: bytes) -> float:
+    """Return the score at an end, read as C reads it: up to a zero byte, and nothing is 0."""
+    text = end.removeprefix(b"(").partition(b"\0")[0]
+    return parse_float(text.lstrip(), _NOT_FLOAT, may_overflow=True) if text else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,7 @@ class Server:
                 loop = asyncio.get_running_loop()
                 expiries.finish_read(await loop.run_in_executor(None, read))
             for number, key in keyspace.expiries.due(keyspace.now()):
-                self.service.databases[number].get(key)
+                self.service.databases[number].look_at(key)
             self.committer.wake()
 
 

@@ -48,7 +48,7 @@ def _look_for_expired(session: Session) -> None:
     """Look at the watched keys, which removes those that have expired."""
     databases = session.service.databases
     for number, key in list(session.watched):
-        databases[number].get(key)
+        databases[number].look_at(key)
 
 
 def _discard(session: Session, _: Arguments) -> Reply:
@@ -63,7 +63,7 @@ def _watch(session: Session, args: Arguments) -> Reply:
     if session.queue is not None:
         raise CommandError("ERR WATCH inside MULTI is not allowed")
     for key in args[1:]:
-        session.database.get(key)
+        session.database.look_at(key)
         database_key = (session.database.number, key)
         session.watched.add(database_key)
         session.service.keyspace.watchers.setdefault(database_key, set()).add(session)

@@ -55,6 +55,25 @@ _SEQUENCES: dict[str, list[Request]] = {
         ["INCRBYFLOAT", "g", "1e5000"],
         ["INCRBYFLOAT", "g", "inf"],
         ["HINCRBYFLOAT", "h", "f", "0x.8"],
+        *[
+            ["INCRBYFLOAT", "i", increment]
+            for increment in (
+                "1e-5000", "1e-4951", "1e-4950", "1e-4900", "1e9999999999999999999",
+                "1e-9999999999999999999", "0e9999999999999999999", "-0.0", "1.2e4932", "-1e4933",
+            )
+        ],
+        ["INCRBYFLOAT", "j", "1e4932"],
+        ["INCRBYFLOAT", "j", "1e4932"],
+    ],
+    "ends of ranges of scores": [
+        ["ZADD", "z", 0, "a", 1, "b", 2, "c", "inf", "d"],
+        *[
+            ["ZRANGEBYSCORE", "z", end, "2"]
+            for end in (
+                "", "(", " 1", "( 1", "1 ", " ", "1\0", "\0x", "(\0", "((1", "nan", "(inf", "-",
+                "0x1", "1e", "1e400", "-1e400",
+            )
+        ],
     ],
     "an EXEC of a wrong form": [
         ["MULTI"],
@@ -109,26 +128,53 @@ def test_lengths_are_checked_when_they_arrive(
     assert replies[0] == replies[1]
 
 
-def test_lengths_are_checked_before_the_password(store: Store) -> None:
-    """Sixteen kilobytes, as in Redis."""
+def test_lengths_are_checked_before_the_password(store: Store, theirs: Connection) -> None:
+    """Sixteen kilobytes, and ten words."""
+    theirs("CONFIG", "SET", "requirepass", "secret")
     with served(store, Settings(requirepass=b"secret")) as server:
-        for length, message in ((16385, "unauthenticated bulk length"), (1 << 40, "invalid bulk")):
-            client = server.connect()
-            client.socket.sendall(b"*2\r\n$4\r\nAUTH\r\n$%d\r\n" % length)
-            assert message in str(client.reply())
-        client = server.connect()
-        client.socket.sendall(b"*2\r\n$4\r\nAUTH\r\n$16384\r\n" + b"x" * 16384 + b"\r\n")
-        assert "WRONGPASS" in str(client.reply())
+        ours = server.connect()
+        for data in (
+            b"*2\r\n$4\r\nAUTH\r\n$16385\r\n",
+            b"*2\r\n$4\r\nAUTH\r\n$%d\r\n" % (1 << 40),
+            b"*2\r\n$4\r\nAUTH\r\n$16384\r\n%b\r\n" % (b"x" * 16384),
+            b"*2\r\n$16385\r\n",
+            b"*11\r\n",
+            b"*10\r\n%b" % (b"$1\r\nx\r\n" * 10),
+        ):
+            replies = []
+            for connection in (another(ours), another(theirs)):
+                connection.socket.sendall(data)
+                replies.append(_shown(connection.reply()))
+                connection.close()
+            assert replies[0] == replies[1], data
 
 
-def test_strings_are_not_longer_than_requests(store: Store) -> None:
-    """However they are made."""
-    with served(store, Settings(max_request_bytes=100_000)) as server:
+def test_strings_are_not_longer_than_requests(store: Store, theirs: Connection) -> None:
+    """However they are made; nothing is left of what is refused."""
+    limit = 1 << 20
+    theirs("CONFIG", "SET", "proto-max-bulk-len", limit)
+    requests: list[Request] = [
+        ["SET", "a", b"x" * 600_000],
+        ["APPEND", "a", b"x" * 600_000],
+        ["SETRANGE", "a", limit, "x"],
+        ["SETRANGE", "a", limit - 1, "xy"],
+        ["SETRANGE", "a", limit, ""],
+        ["SETRANGE", "b", 500_000_000, "x"],
+        ["SETBIT", "b", 8 * limit, 1],
+        ["BITFIELD", "b", "SET", "u8", 8 * limit, 1],
+        ["BITFIELD", "b", "SET", "u8", f"#{limit}", 1],
+        ["EXISTS", "b"],
+        ["STRLEN", "a"],
+        ["SETRANGE", "a", limit - 1, "x"],
+        ["APPEND", "a", "x"],
+        ["APPEND", "a", ""],
+        ["SETBIT", "b", 8 * limit - 1, 1],
+        ["STRLEN", "b"],
+    ]
+    with served(store, Settings(max_request_bytes=limit)) as server:
         client = server.connect()
-        client("SET", "a", "x" * 60_000)
-        for request in (["APPEND", "a", "x" * 60_000], ["SETRANGE", "a", 100_000, "x"]):
-            assert "proto-max-bulk-len" in str(client(*request))
-        assert client("SETRANGE", "a", 99_999, "x") == 100_000
+        for request in requests:
+            assert _shown(client(*request)) == _shown(theirs(*request)), request[:3]
 
 
 @pytest.mark.parametrize("mode", ["OFF", "SKIP"])

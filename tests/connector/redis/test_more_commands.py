@@ -70,10 +70,14 @@ _SEQUENCES = {
         COMMAND LIST FILTERBY MODULE x | COMMAND LIST NO | COMMAND LIST FILTERBY PATTERN hset*
         COMMAND LIST FILTERBY NO x | CLIENT LIST TYPE no | CLIENT LIST ID x | CLIENT LIST NO
         CLIENT UNBLOCK x | CLIENT UNBLOCK 99999 | CLIENT UNBLOCK 1 NO | CLIENT LIST ID 99999
-        CLIENT NO-EVICT ON | CLIENT NO-EVICT off | CLIENT NO-EVICT no | CLIENT NO-EVICT""",
+        CLIENT NO-EVICT ON | CLIENT NO-EVICT off | CLIENT NO-EVICT no | CLIENT NO-EVICT
+        CLIENT LIST ID 0 | CLIENT LIST ID -5 | CLIENT UNBLOCK 1 TIMEOUT x | COMMAND COUNT x
+        CONFIG SET a b c""",
     "restores": """
         SET a 1 | RESTORE a 0 x | RESTORE b 0 x | RESTORE b -1 x | RESTORE b x x
-        RESTORE b 0 x NO | DUMP none | RESTORE b 0 x IDLETIME -1 | RESTORE b 0 x FREQ""",
+        RESTORE b 0 x NO | DUMP none | RESTORE b 0 x IDLETIME -1 | RESTORE b 0 x FREQ
+        RESTORE b 0 x FREQ 256 | RESTORE b 0 x FREQ -1 | RESTORE b 0 x IDLETIME 1 FREQ 1
+        RESTORE b 0 x FREQ 1 IDLETIME 1 | RESTORE b 0 x IDLETIME 1 IDLETIME -2""",
 }
 
 
@@ -156,19 +160,47 @@ def test_idle_time_is_that_since_the_last_use(
     assert client("OBJECT", "IDLETIME", "a") == 0
 
 
-def test_a_client_is_unblocked(server: Served, client: Connection) -> None:
+_NO_USES = """
+    OBJECT ENCODING a | OBJECT IDLETIME a | TYPE a | EXISTS a | TTL a | PTTL a | EXPIRETIME a
+    PEXPIRETIME a | MEMORY USAGE a | WATCH a | KEYS a | SCAN 0 COUNT 100 TYPE string | RANDOMKEY
+    DBSIZE"""
+_USES = """
+    GET a | TOUCH a | STRLEN a | EXPIRE a 1000 | DUMP a | SETNX a 1 | APPEND a x | SET a x
+    COPY a b REPLACE | GETEX a | SORT none BY a GET a"""
+
+
+def test_what_counts_as_a_use_is_as_in_redis(client: Connection, theirs: Connection) -> None:
+    """Since a value was restored that was idle before; what only looks at it is no use."""
+    idle_times: list[list[int]] = []
+    for connection in (client, theirs):
+        connection("SET", "value", 1)
+        data = connection("DUMP", "value")
+        idle_times.append([])
+        for text in f"{_NO_USES} | {_USES}".replace("\n", "|").split("|"):
+            connection("RESTORE", "a", 0, data, "REPLACE", "IDLETIME", 1000)
+            if text.strip():
+                connection(*text.split())
+            idle_times[-1].append(connection("OBJECT", "IDLETIME", "a") // 100)
+    assert idle_times[0] == idle_times[1]
+    assert set(idle_times[0]) == {0, 10}
+
+
+def test_a_client_is_unblocked(client: Connection, theirs: Connection) -> None:
     """As if its time was over, or with an error; not one that does not wait."""
-    waiter = another(client)
-    number = waiter("CLIENT", "ID")
-    for how, expected in (("TIMEOUT", None), ("ERROR", "UNBLOCKED client unblocked via CLIENT")):
-        assert client("CLIENT", "UNBLOCK", number) == 0
-        waiter.send(["BLPOP", "none", 0])
-        server.wait_until(lambda: bool(server.server.service.waiting.waiters))
-        assert b"flags=b" in client("CLIENT", "LIST", "ID", number)
-        assert client("CLIENT", "UNBLOCK", number, how) == 1
-        reply = waiter.reply()
-        assert reply is None if expected is None else expected in str(reply)
-    waiter.close()
+    replies: list[list[str]] = []
+    for connection in (client, theirs):
+        waiter = another(connection)
+        number = waiter("CLIENT", "ID")
+        replies.append([])
+        for reason in ([], ["TIMEOUT"], ["ERROR"], ["error"]):
+            replies[-1].append(repr(connection("CLIENT", "UNBLOCK", number, *reason)))
+            waiter.send(["BLPOP", "none", 0])
+            while b"flags=b" not in connection("CLIENT", "LIST", "ID", number):
+                pass
+            replies[-1].append(repr(connection("CLIENT", "UNBLOCK", number, *reason)))
+            replies[-1].append(repr(waiter.reply()))
+        waiter.close()
+    assert replies[0] == replies[1]
 
 
 def test_clients_are_listed_with_the_fields_of_redis(
