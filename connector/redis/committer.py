@@ -20,8 +20,8 @@ from typing import Protocol
 
 from relstate.storage import errors
 
+from .batches import Batch
 from .service import Service
-from .tables import Batch
 
 _logger = logging.getLogger(__name__)
 
@@ -29,8 +29,10 @@ _SECOND = 1.0
 _MOMENT = 0.0005
 # Those who were answered are waited for so long, in parts of the time that the last commit took.
 _GATHERING = 0.2
-# Under `everysec` so many changes are not kept waiting.
+# Under `everysec` so many changes are not kept waiting, nor values of so many bytes, of which a
+# commit takes copies.
 _MOST_CHANGES = 50_000
+_MOST_CHANGED_BYTES = 16 << 20
 # A merge reads a few megabytes at most; the end of the server does not wait longer for it.
 _MOST_MERGE_SECONDS = 10.0
 _MISCONF = (
@@ -79,6 +81,11 @@ class Committer:
         """Whether replies wait for commits."""
         return self._service.settings.appendfsync == "always"
 
+    @property
+    def _is_much_changed(self) -> bool:
+        keyspace = self._keyspace
+        return keyspace.changes > _MOST_CHANGES or keyspace.changed_bytes > _MOST_CHANGED_BYTES
+
     def wake(self) -> None:
         """Record that there may be something to commit."""
         if self._is_broken:
@@ -86,7 +93,7 @@ class Committer:
         if self._task is None:
             if self._keyspace.has_changes:
                 self._task = asyncio.get_running_loop().create_task(self._run())
-        elif self._keyspace.changes > _MOST_CHANGES or (
+        elif self._is_much_changed or (
             self.waits and self._replies.waiting_clients >= self._waited_clients
         ):
             self._hurry.set()
@@ -125,7 +132,6 @@ class Committer:
             while self._keyspace.has_changes:
                 if not self.waits:
                     await self._pause(_SECOND)
-                self._keyspace.changes = 0
                 if not await self._commit(self._keyspace.seal()):
                     break
                 if self.waits:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from .columns import content_array, content_values
 from .command import LAST_MOMENT, SYNTAX, Arguments, Command, command, parse_integer
 from .database import Database, check_name
 from .replies import OK, CommandError, Reply
-from .tables import content_array, content_values
 from .values import KINDS, ListValue, MappedValue, StringValue, Value
 
 _MARK = b"relstate\x01"

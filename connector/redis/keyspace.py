@@ -6,8 +6,10 @@ committed, while commands go on with the next.
 
 Promises: a command sees what all commands before it did, committed or not, and knows by
 ``uncommitted`` which batch its reply has to wait for; ``answered`` is the last batch of which a
-client got a reply before its commit; ``forgotten`` counts how often what was not committed was
-forgotten, after a commit failed. Memory is bounded, but for what the open batches changed.
+client got a reply before its commit; ``changes`` and ``changed_bytes`` are those of the open batch,
+the latter of values that are written as a whole; ``forgotten`` counts how often what was not
+committed was forgotten, after a commit failed. Memory is bounded, but for what the open batches
+changed.
 Does not know: sockets, the protocol, when a commit is made.
 """
 
@@ -22,6 +24,7 @@ from typing import Protocol
 
 from relstate.storage import Environment, errors
 
+from .batches import Batch, DatabaseChanges, WholeDatabases
 from .counts import KeyCounts
 from .expiries import Expiries
 from .journal import Journal
@@ -29,7 +32,7 @@ from .listing import KeyListing, TableRead
 from .notifications import Notifications
 from .rebase import rebase_changes, rebase_value
 from .replies import CommandError, Reply
-from .tables import DATABASES, Batch, DatabaseChanges, StoredTables, WholeDatabases
+from .tables import DATABASES, StoredTables
 from .values import Value
 
 _logger = logging.getLogger(__name__)
@@ -68,7 +71,7 @@ class Keyspace:
         self.expiries = Expiries(tables, self.uncommitted_expiries)
         self.uncommitted = 0
         self.answered = 0
-        self.changes = 0
+        self.changes = self.changed_bytes = 0
         self.forgotten = 0
         self.notifications = Notifications()
         self.watchers: dict[_DatabaseKey, set[Watcher]] = {}
@@ -207,6 +210,10 @@ class Keyspace:
         """Take the value at a key into the open batch."""
         if self._journal is not None and database_key not in self._open:
             self._journal.add(partial(self._open.pop, database_key, None))
+        if database_key not in self._open:
+            value = self._values.get(database_key)
+            if value is not None and value.is_whole:
+                self.changed_bytes += value.size
         self._open[database_key] = None
         self._open_whole.written.add(database_key[0])
         self._open_whole.deleted.discard(database_key[0])
@@ -394,6 +401,7 @@ class Keyspace:
             changes = databases.setdefault(number, DatabaseChanges())
             _add_change(changes, key, self._values[database_key])
         batch = Batch(self._number, databases)
+        self.changes = self.changed_bytes = 0
         self._number += 1
         self._sealed, self._sealed_whole = set(self._open), whole
         self._open, self._open_whole = {}, WholeDatabases()
@@ -413,6 +421,7 @@ class Keyspace:
         """
         self.settle()
         self._open, self._open_whole = {}, WholeDatabases()
+        self.changes = self.changed_bytes = 0
         self._number += 1
         self.forgotten += 1
         self._values.clear()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .tables import DatabaseChanges
+from .batches import DatabaseChanges
 from .values import KINDS, Parts, Value
 
 

@@ -12,6 +12,8 @@ import logging
 import signal
 from collections.abc import Callable
 
+import pyarrow as pa
+
 from relstate.storage import Store, errors, raise_descriptor_limit
 
 from . import sessions  # noqa: F401 - fills the table of commands
@@ -134,6 +136,8 @@ def serve(store: Store, settings: Settings, started: Callable[[str, int], None])
     SchemaError if a table of the store is in the way, FilesystemError if the last changes cannot
     be committed.
     """
+    # What a commit needed goes back to the system: Arrow's own allocators would keep most of it.
+    pa.set_memory_pool(pa.system_memory_pool())
     asyncio.run(_serve(store, settings, started))
 
 

@@ -22,41 +22,27 @@ Does not know: commands, memory.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
 from relstate.storage import (
     Entry,
     Environment,
-    Kind,
     Proposal,
     ReadPlan,
     Reads,
-    Row,
     SegmentRecord,
     Store,
     Table,
-    TableWriter,
     encoding_of,
     errors,
 )
 
-from .values import (
-    KINDS,
-    HashValue,
-    ListValue,
-    Parts,
-    SeriesEntry,
-    SeriesValue,
-    SetValue,
-    SortedSetValue,
-    StringValue,
-    Value,
-)
+from .batches import Batch, write_changes
+from .columns import MILLISECOND, TYPES, value_of
+from .values import StringValue, Value
 
 _logger = logging.getLogger(__name__)
 
@@ -69,78 +55,8 @@ _COLUMNS = (
     "items MAP<BIGINT, BINARY>"
 )
 _SERIES = "series MAP<BIGINT, STRUCT<value: BINARY, expiry: TIMESTAMP>>"
-_COLUMN_OF = {
-    "string": "value",
-    "hash": "fields",
-    "set": "members",
-    "zset": "scores",
-    "list": "items",
-    "timeseries": "series",
-}
-_EXPIRY = pa.timestamp("us", "UTC")
-_TYPES = {
-    "value": pa.binary(),
-    "fields": pa.map_(pa.binary(), pa.binary()),
-    "members": pa.map_(pa.binary(), pa.bool_()),
-    "scores": pa.map_(pa.binary(), pa.float64()),
-    "items": pa.map_(pa.int64(), pa.binary()),
-    "series": pa.map_(pa.int64(), pa.struct({"value": pa.binary(), "expiry": _EXPIRY})),
-}
-_MILLISECOND = 1000
-# After so many bytes of segments memory is released, which takes about a millisecond.
-_RELEASED_BYTES = 8 << 20
-
-
-@dataclass(slots=True)
-class DatabaseChanges:
-    """What a commit changes in one database. Each key is in one of the lists, or in the last two.
-
-    ``is_flushed``: nothing older remains; ``is_deleted``: nor does the table. ``values``: written
-    as a whole, with the key, the type, the expiry and the content. ``expiries``: with the key.
-    ``parts``: by type, with the key.
-    """
-
-    is_flushed: bool = False
-    is_deleted: bool = False
-    deleted: list[bytes] = field(default_factory=list)
-    values: list[tuple[bytes, str, int | None, Any]] = field(default_factory=list)
-    expiries: list[tuple[bytes, int | None]] = field(default_factory=list)
-    parts: dict[str, list[tuple[bytes, Parts]]] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class WholeDatabases:
-    """Numbers of databases that were emptied, created, or deleted, which empties them too.
-
-    ``written``: those of which keys were changed.
-    """
-
-    written: set[int] = field(default_factory=set)
-    flushed: set[int] = field(default_factory=set)
-    created: set[int] = field(default_factory=set)
-    deleted: set[int] = field(default_factory=set)
-
-    def __bool__(self) -> bool:
-        return bool(self.flushed or self.created)
-
-    def copy(self) -> WholeDatabases:
-        """Return the same numbers, in sets of their own."""
-        return WholeDatabases(
-            set(self.written), set(self.flushed), set(self.created), set(self.deleted)
-        )
-
-    @property
-    def numbers(self) -> set[int]:
-        """All of them."""
-        return self.written | self.flushed | self.created
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """The changes of one commit, by the number of the database."""
-
-    number: int
-    databases: dict[int, DatabaseChanges]
+# After so many bytes of segments memory is released, which takes less than a millisecond.
+_RELEASED_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +72,7 @@ class StoredKeys:
         for batch in self.plan.read((vnodes,), self.environment):
             expiries = batch.column("expiry").cast(pa.int64()).to_pylist()
             for key, expiry in zip(batch.column("key").to_pylist(), expiries, strict=True):
-                yield key, None if expiry is None else expiry // _MILLISECOND
+                yield key, None if expiry is None else expiry // MILLISECOND
 
 
 class StoredTables:
@@ -182,7 +98,7 @@ class StoredTables:
         create_table(self._store, number)
         table = self._store.table(name)
         names = [column.name for column in table.schema.visible_columns]
-        if names != ["key", "type", "expiry", *_TYPES]:
+        if names != ["key", "type", "expiry", *TYPES]:
             raise errors.SchemaError(
                 f"table {name!r} has the columns {', '.join(names)}; `relstate redis` keeps "
                 f"database {number} in a table of this name: rename it"
@@ -218,7 +134,7 @@ class StoredTables:
         """Return what is at a key of a database; None if nothing is."""
         table = self._tables.get(number)
         row = None if table is None else table.get(key)
-        value = None if row is None else _value_of(row)
+        value = None if row is None else value_of(row)
         # Another writer may leave a collection without parts.
         return value if value is None or isinstance(value, StringValue) or len(value) else None
 
@@ -273,7 +189,7 @@ class StoredTables:
         try:
             for number, changes in batch.databases.items():
                 with targets[number].open(store.environment) as writer:
-                    _write(writer, changes)
+                    write_changes(writer, changes)
                     segments += writer.finish_unsynced()
         except BaseException:
             store.jobs.discard(segments)
@@ -358,125 +274,5 @@ def create_table(store: Store, number: int) -> None:
         if_not_exists=True,
     )
     columns = store.table(table_name(number)).schema.visible_columns
-    if [column.name for column in columns] == ["key", "type", "expiry", *list(_TYPES)[:-1]]:
+    if [column.name for column in columns] == ["key", "type", "expiry", *list(TYPES)[:-1]]:
         store.add_columns(table_name(number), _SERIES)
-
-
-def _value_of(row: Row) -> Value:
-    """Return what the row of a key holds. A type that is unknown counts as an empty string."""
-    _, kind, expiry, value, fields, members, scores, items, series = row
-    result: Value
-    match kind:
-        case "hash":
-            result = HashValue(_parts_of(fields))
-        case "set":
-            result = SetValue(_parts_of(members))
-        case "zset":
-            result = SortedSetValue(_parts_of(scores))
-        case "list":
-            result = ListValue.of_parts(_parts_of(items))
-        case "timeseries":
-            return SeriesValue(_entries_of(series))
-        case _:
-            result = StringValue(value or b"")
-    if expiry is not None:
-        result.expiry = _milliseconds(expiry)
-    return result
-
-
-def _parts_of(pairs: Mapping[Any, Any] | Iterable[tuple[Any, Any]] | None) -> dict[Any, Any]:
-    """Return the parts of a collection; NULL, which another writer may leave, is not there."""
-    return {name: part for name, part in dict(pairs or ()).items() if part is not None}
-
-
-def _entries_of(
-    pairs: Mapping[int, Any] | Iterable[tuple[int, Any]] | None,
-) -> dict[int, SeriesEntry]:
-    """Return the entries of a time series; one without a value is not there."""
-    return {
-        timestamp: (
-            entry["value"],
-            None if entry["expiry"] is None else _milliseconds(entry["expiry"]),
-        )
-        for timestamp, entry in _parts_of(pairs).items()
-        if entry["value"] is not None
-    }
-
-
-def _milliseconds(moment: Any) -> int:
-    """Return a time as milliseconds since 1970."""
-    return int(pa.scalar(moment, _EXPIRY).value) // _MILLISECOND
-
-
-def _write(writer: TableWriter, changes: DatabaseChanges) -> None:
-    """Write the changes of one database."""
-    if changes.deleted:
-        batch = pa.record_batch({"key": pa.array(changes.deleted, pa.binary())})
-        writer.write(batch, np.full(len(changes.deleted), Kind.DELETE, np.uint8))
-    for kind in KINDS:
-        values = [value for value in changes.values if value[1] == kind]
-        if values:
-            keys, kinds, expiries, contents = zip(*values, strict=True)
-            column = _COLUMN_OF[kind]
-            batch = pa.record_batch(
-                {
-                    "key": pa.array(keys, pa.binary()),
-                    "type": pa.array(kinds, pa.string()),
-                    "expiry": _expiry_array(expiries),
-                    column: _content_array(column, contents),
-                }
-            )
-            writer.write(batch)
-    if changes.expiries:
-        keys, expiries = zip(*changes.expiries, strict=True)
-        writer.patch(
-            pa.record_batch({"key": pa.array(keys, pa.binary()), "expiry": _expiry_array(expiries)})
-        )
-    for kind, rows in changes.parts.items():
-        keys, parts = zip(*rows, strict=True)
-        column = _COLUMN_OF[kind]
-        writer.patch(
-            pa.record_batch(
-                {"key": pa.array(keys, pa.binary()), column: _content_array(column, parts)}
-            )
-        )
-
-
-def content_array(kind: str, contents: Sequence[Any]) -> pa.Array:
-    """Return contents of values of a type as the table's column of the type has them."""
-    return _content_array(_COLUMN_OF[kind], contents)
-
-
-def content_values(kind: str, column: pa.Array) -> list[Any]:
-    """Return what `content_array` made an array of: bytes, or the parts by their names.
-
-    KeyError if there is no such type; TypeError if the array has another one.
-    """
-    if column.type != _TYPES[_COLUMN_OF[kind]]:
-        raise TypeError(f"{column.type} for {kind}")
-    values: list[Any] = column.to_pylist()
-    if kind == StringValue.kind:
-        return values
-    parts_of = _entries_of if kind == SeriesValue.kind else _parts_of
-    return [parts_of(value) for value in values]
-
-
-def _content_array(column: str, contents: Sequence[Any]) -> pa.Array:
-    """Return what is written to the column of a type."""
-    if column == "series":
-        contents = [
-            [(timestamp, _stored_entry(entry)) for timestamp, entry in parts] for parts in contents
-        ]
-    return pa.array(contents, _TYPES[column])
-
-
-def _stored_entry(entry: SeriesEntry | None) -> dict[str, Any] | None:
-    if entry is None:
-        return None
-    data, expiry = entry
-    return {"value": data, "expiry": None if expiry is None else expiry * _MILLISECOND}
-
-
-def _expiry_array(expiries: Sequence[int | None]) -> pa.Array:
-    micros = [None if expiry is None else expiry * _MILLISECOND for expiry in expiries]
-    return pa.array(micros, pa.int64()).cast(_EXPIRY)

@@ -249,6 +249,13 @@ class TableWriter:
     def _ends(self) -> Ends:
         return Ends(self._epoch, int(self._environment.random_id()[:_WRITER_DIGITS], 16))
 
+    def cut(self) -> None:
+        """End the present segment, which leaves memory: later rows go to other ones.
+
+        Errors as of `SegmentWriter.cut`.
+        """
+        self._segments.cut()
+
     @property
     def rows(self) -> int:
         """How many rows were written so far."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from relstate.connector.redis import committer
 from relstate.connector.redis import tables as stored_tables
 from relstate.connector.redis.settings import Settings
 from relstate.connector.redis.values import StringValue
@@ -151,6 +152,27 @@ def test_values_that_are_not_used_leave_memory(store: Store) -> None:
             client.pipeline([["SET", n, "x" * 1000] for n in range(start, start + 30)])
         assert server.server.service.keyspace.memory <= 110_000
         assert client("MGET", *range(300)) == [b"x" * 1000] * 300
+
+
+def test_large_values_do_not_wait_for_their_second(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit takes copies of them; parts of large values wait, as all else does."""
+    monkeypatch.setattr(committer, "_SECOND", 600.0)
+    monkeypatch.setattr(committer, "_MOST_CHANGED_BYTES", 1 << 20)
+    with served(store, Settings(appendfsync="everysec")) as server:
+        client, keyspace = server.connect(), server.server.service.keyspace
+        fields = [word for n in range(10) for word in (f"field{n}", "x" * 150_000)]
+        client("HSET", "hash", *fields)
+        server.settle()
+        before = store.epoch
+        for number in range(10):
+            client("HSET", "hash", "field1", number)
+        assert server.run(lambda: keyspace.changed_bytes) == 0
+        assert store.epoch == before
+        for number in range(12):
+            client("SET", number, "x" * 100_000)
+        server.settle()
 
 
 def test_a_client_that_does_not_read_holds_nobody_back(server: Served) -> None:
