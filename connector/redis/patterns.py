@@ -15,6 +15,7 @@ from .replies import CommandError
 _MOST_PATTERN_BYTES = 1024
 # Steps of a comparison that do not count, and how many take about a second.
 _FREE_STEPS, _MOST_STEPS = 10_000, 100_000_000
+_MOST_CHANNEL_STEPS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,13 @@ class Pattern:
 
     matches: Callable[[bytes], object]
     steps: int
+
+    def is_of_channel(self, name: bytes) -> bool:
+        """Return whether the name of a channel matches; False if it takes too long to find out.
+
+        Who publishes waits for it, and has not chosen the pattern.
+        """
+        return len(name) * self.steps <= _MOST_CHANNEL_STEPS and bool(self.matches(name))
 
     def filter(self, names: Iterable[bytes]) -> list[bytes]:
         """Return the names that match. CommandError if that takes too long."""

@@ -96,7 +96,7 @@ class Service:
             subscriber.deliver(Push([b"message", channel, message]))
             receivers += 1
         for pattern in self.patterns.names():
-            if glob(pattern).filter([channel]):
+            if glob(pattern).is_of_channel(channel):
                 for subscriber in self.patterns.of(pattern):
                     subscriber.deliver(Push([b"pmessage", pattern, channel, message]))
                     receivers += 1

@@ -229,6 +229,19 @@ def test_a_hostile_pattern_holds_nobody_back(
     assert len(client("KEYS", "*a*")) == 20
 
 
+def test_a_hostile_subscription_fails_no_command(server: Served, client: Connection) -> None:
+    """A message is not sent to a pattern that takes too long to be compared with its channel."""
+    subscriber = server.connect()
+    subscriber("PSUBSCRIBE", b"*" + b"a" * 1000 + b"b*")
+    subscriber("PSUBSCRIBE", b"*")
+    assert client("CONFIG", "SET", "notify-keyspace-events", "KA") == b"OK"
+    key = b"a" * 200_000
+    assert client("SET", key, "x") == b"OK"
+    assert client("PUBLISH", key, "x") == 1
+    assert subscriber.reply() == [b"pmessage", b"*", b"__keyspace@0__:" + key, b"set"]
+    assert subscriber.reply() == [b"pmessage", b"*", key, b"x"]
+
+
 def test_comparisons_with_a_pattern_are_bounded() -> None:
     """By the lengths of the names and of what is between two stars, whatever matches."""
     assert glob(b"*" + b"a" * 1000 + b"b*").steps == 1001
