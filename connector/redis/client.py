@@ -56,11 +56,11 @@ class Client(asyncio.Protocol):
     """One client."""
 
     def __init__(
-        self, service: Service, commits: Commits, clients: set[Client], waiting: set[Client]
+        self, service: Service, commits: Commits, clients: set[Client], waiting: dict[Client, None]
     ) -> None:
         """``clients``: all that are connected; ``waiting``: those whose replies wait for a commit.
 
-        The client adds itself to them.
+        The client adds itself to them; who waits longest is the first.
         """
         self._service = service
         self._clients = clients
@@ -106,7 +106,7 @@ class Client(asyncio.Protocol):
     def connection_lost(self, _: Exception | None) -> None:
         """Forget the client."""
         self._clients.discard(self)
-        self._waiting.discard(self)
+        self._waiting.pop(self, None)
         self._service.waiting.remove(self)
         if self._timeout is not None:
             self._timeout.cancel()
@@ -276,7 +276,7 @@ class Client(asyncio.Protocol):
         if batch or self._held:
             self._held.append((batch, data))
             self._held_bytes += len(data)
-            self._waiting.add(self)
+            self._waiting[self] = None
         else:
             self._output.append(data)
             self._output_bytes += len(data)
@@ -290,7 +290,7 @@ class Client(asyncio.Protocol):
             is_failed = batch and error is not None
             self._output.append(encode_reply(CommandError(error), 2) if is_failed else data)
         if not held:
-            self._waiting.discard(self)
+            self._waiting.pop(self, None)
         self._flush()
         if self._requests and not (self._is_full or self._is_waiting or self._is_ended):
             self._transport.resume_reading()

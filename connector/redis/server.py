@@ -46,7 +46,7 @@ class Server:
         )
         self.service = Service(keyspace, settings, Scripts(keyspace, REDIS_VERSION))
         self._clients: set[Client] = set()
-        self._waiting: set[Client] = set()
+        self._waiting: dict[Client, None] = {}
         self.committer = Committer(self.service, self)
         self._server: asyncio.Server | None = None
         self._expiring: asyncio.Task[None] | None = None
@@ -93,7 +93,10 @@ class Server:
         return len(self._waiting)
 
     def settle(self, number: int, error: str | None) -> None:
-        """Send the replies that waited for the batches up to a number, or the error instead."""
+        """Send the replies that waited for the batches up to a number, or the error instead.
+
+        Who waits longest is the first: who took a lock knows it before those whom it kept out.
+        """
         for client in list(self._waiting):
             client.settle(number, error)
 

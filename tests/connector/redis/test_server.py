@@ -11,6 +11,7 @@ import pytest
 
 from relstate.connector.redis import committer
 from relstate.connector.redis import tables as stored_tables
+from relstate.connector.redis.client import Client
 from relstate.connector.redis.settings import Settings
 from relstate.storage import Store
 from relstate.storage.errors import FilesystemError
@@ -208,6 +209,33 @@ def test_commands_of_many_clients_share_an_epoch(server: Served, store: Store) -
     assert clients[0]("GET", "n") == b"100"
     assert len(rows(store)) == 11
     assert store.epoch - before < 50
+
+
+def test_who_waits_longest_for_a_commit_gets_the_first_reply(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who took a lock knows it before those whom it kept out."""
+    answered: list[Client] = []
+    settle = Client.settle
+
+    def noted(self: Client, number: int, error: str | None) -> None:
+        answered.append(self)
+        settle(self, number, error)
+
+    monkeypatch.setattr(Client, "settle", noted)
+    winner, *others = clients = [server.connect() for _ in range(20)]
+    numbers = [client("CLIENT", "ID") for client in clients]
+
+    def send() -> None:
+        for count, client in enumerate(others, start=2):
+            client.send(["SET", "lock", "x", "NX"])
+            server.wait_until(lambda count=count: server.server.waiting_clients == count)  # type: ignore[misc]
+
+    before_next_commit(server, send)
+    assert winner("SET", "lock", "x", "NX") == b"OK"
+    assert [client.reply() for client in others] == [None] * 19
+    sessions = [client._session for client in answered]
+    assert [session.id for session in sessions if session is not None] == numbers
 
 
 def test_a_transaction_is_one_epoch(client: Connection, store: Store) -> None:
