@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 
 import click
@@ -13,15 +15,26 @@ from .terminal import show_message, store_argument
 
 
 class _WithoutPandas(MetaPathFinder):
-    """Hides pandas from Arrow, which would import it to recognize objects that no client sends.
-
-    That takes 24 MiB, and holds up all clients at the first commit.
-    """
+    """Finds no module, and hides pandas from those that find it."""
 
     def find_spec(self, fullname: str, *_: object) -> None:
         """Raise that there is no pandas; return None for all else."""
         if fullname == "pandas":
             raise ModuleNotFoundError("pandas is not used by relstate redis", name=fullname)
+
+
+@contextmanager
+def _hidden_pandas() -> Iterator[None]:
+    """Hide pandas from Arrow, which would import it to recognize objects that no client sends.
+
+    That takes 24 MiB, and holds up all clients at the first commit.
+    """
+    finder = _WithoutPandas()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
 
 
 @click.command(short_help="Serve Redis clients.")
@@ -72,8 +85,7 @@ def redis(
         maxclients=maxclients,
         maxmemory=maxmemory,
     )
-    sys.meta_path.insert(0, _WithoutPandas())
-    with Store.open(path) as store:
+    with _hidden_pandas(), Store.open(path) as store:
         serve(
             store,
             settings,
