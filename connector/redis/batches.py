@@ -1,7 +1,7 @@
 """What a commit changes, and how that is written.
 
 Promises: what is written takes memory for a part of it at a time, however much was changed.
-Does not know: commands, commits.
+Does not know: commands, epochs.
 """
 
 from __future__ import annotations
@@ -144,4 +144,5 @@ def _content_bytes(content: bytes | Parts) -> int:
 
 
 def _size_of(item: Any) -> int:
-    return len(item) if isinstance(item, bytes) else 0
+    data = item[0] if isinstance(item, tuple) else item  # an entry of a time series
+    return len(data) if isinstance(data, bytes) else 0

@@ -42,9 +42,11 @@ def test_much_is_written_in_parts(store: Store, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(batches, "_ENCODED_BYTES", 10_000)
     monkeypatch.setattr(batches, "_SEGMENT_BYTES", 50_000)
     fields = [(b"f%d" % number, b"x" * 100) for number in range(50)]
+    entries = [(number, (b"x" * 1000, None)) for number in range(6)]
     values: list[tuple[bytes, str, int | None, Any]] = [
         *[(b"s%d" % number, "string", None, b"x" * 1000) for number in range(200)],
         *[(b"h%d" % number, "hash", 5000, fields) for number in range(20)],
+        *[(b"t%d" % number, "timeseries", None, entries) for number in range(20)],
         (b"large", "string", None, b"x" * 100_000),
     ]
     deleted = [b"none%d" % number for number in range(1000)]
@@ -60,7 +62,7 @@ def test_much_is_written_in_parts(store: Store, monkeypatch: pytest.MonkeyPatch)
     write(store, second)
 
     stored = {row["key"]: row for row in rows(store)}
-    assert len(stored) == 220
+    assert len(stored) == 240
     assert all(len(stored[b"s%d" % number]["value"]) == 1000 for number in range(200))
     assert [stored[b"s%d" % number]["expiry"].timestamp() for number in (0, 199)] == [9.0, 9.199]
     expected = sorted({**dict(fields), b"f1": b"y"}.items())
