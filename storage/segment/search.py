@@ -63,6 +63,11 @@ class KeyRanges:
     def __len__(self) -> int:
         return len(self.lows)
 
+    @property
+    def are_all_open(self) -> bool:
+        """Whether each range has the keys below its high."""
+        return self.is_open is not None and bool(self.is_open.all())
+
     def take(self, indices: Positions) -> KeyRanges:
         """Return the ranges at some indices."""
         rows = pa.array(indices)
@@ -254,16 +259,22 @@ def _slots(
 
 def _find_ends(pages: Pages, ranges: KeyRanges) -> _Bounds:
     """Return where each range begins and ends."""
-    first, last = _leaves_of(pages, ranges.lows)
-    before = first
-    if ranges.highs is not ranges.lows:
-        before, last = _leaves_of(pages, ranges.highs)
-    if ranges.is_open is not None:
-        last = np.where(ranges.is_open, before, last)
+    if ranges.are_all_open:
+        # A search for the ends of the keys that begin with the highs takes as long as all others.
+        first, last = (_first_leaves_of(pages, ends) for ends in (ranges.lows, ranges.highs))
+    else:
+        first, last = _leaves_of(pages, ranges.lows)
+        before = first
+        if ranges.highs is not ranges.lows:
+            before, last = _leaves_of(pages, ranges.highs)
+        if ranges.is_open is not None:
+            last = np.where(ranges.is_open, before, last)
     keys = _LeafKeys.of(pages, ranges, first, last)
     if keys is None:
         return first, last, *_search_pages(pages, ranges, first, last)
     begins = keys.slots(first, padded(ranges.lows, keys.width), "left")
+    if ranges.are_all_open:
+        return first, last, begins, keys.slots(last, padded(ranges.highs, keys.width), "left")
     ends = keys.slots(last, padded(ranges.highs, keys.width, 0xFF), "right")
     if ranges.is_open is not None:
         at_highs = keys.slots(last, padded(ranges.highs, keys.width), "left")
@@ -337,8 +348,13 @@ def _read(
 def _leaves_of(pages: Pages, prefixes: Bytes) -> tuple[Positions, Positions]:
     """Return the first and the last leaf that can hold keys that begin with each prefix."""
     width = _width_of(pages, prefixes)
-    first = np.searchsorted(pages.first_keys, padded(prefixes, width), side="left")
-    return np.maximum(first - 1, 0), _leaves_before(pages, padded(prefixes, width, 0xFF))
+    return _first_leaves_of(pages, prefixes), _leaves_before(pages, padded(prefixes, width, 0xFF))
+
+
+def _first_leaves_of(pages: Pages, prefixes: Bytes) -> Positions:
+    """Return the first leaf that can hold keys that begin with each prefix."""
+    texts = padded(prefixes, _width_of(pages, prefixes))
+    return np.maximum(np.searchsorted(pages.first_keys, texts, side="left") - 1, 0)
 
 
 def _leaves_before(pages: Pages, texts: NDArray[np.bytes_]) -> Positions:

@@ -31,6 +31,10 @@ from .keyspan import KeySpan, disjoint_groups
 from .scan import Bounds, Source, joined_ranges
 from .vnoderanges import VnodeRanges
 
+# With more ranges per leaf page, comparing all keys of a file with the ranges takes less time than
+# searching the ends of each range.
+_MOST_RANGES_PER_LEAF = 4
+
 Span: TypeAlias = tuple[bytes, bytes]
 """The first and the last full key of a table in a file."""
 
@@ -82,7 +86,7 @@ class Run:
     def source_of(self, ranges: Sequence[Bounds]) -> Source:
         """Return a source of the entries in ascending ranges; it ignores its bounds.
 
-        All ranges of a file are searched at once.
+        All ranges of a file are searched at once, or all of its entries are compared with them.
         """
         key_ranges = key_ranges_of(ranges)
         if longkey.has_long(key_ranges.lows) or longkey.has_long(key_ranges.highs):
@@ -93,9 +97,7 @@ class Run:
             blocks = join_small(
                 block
                 for file, span in self.files
-                for block in _rows_of(
-                    file, file.blocks_in_ranges(_within(ranges, key_ranges, span), leaves)
-                )
+                for block in _blocks_within(file, span, ranges, key_ranges, leaves)
             )
             return blocks if self.explain is None else _explained(blocks, self.explain)
 
@@ -105,7 +107,8 @@ class Run:
         """Return about how many bytes of the files hold entries in some ascending ranges."""
         key_ranges = key_ranges_of(ranges)
         return sum(
-            file.bytes_in_ranges(_within(ranges, key_ranges, span)) for file, span in self.files
+            file.bytes_in_ranges(key_ranges.slice(*_part_within(ranges, span)))
+            for file, span in self.files
         )
 
 
@@ -127,15 +130,32 @@ def key_ranges_of(ranges: Sequence[Bounds]) -> KeyRanges:
     return KeyRanges(pa.array(lows, pa.large_binary()), pa.array(highs, pa.large_binary()), is_open)
 
 
-def _within(ranges: Sequence[Bounds], key_ranges: KeyRanges, span: Span) -> KeyRanges:
-    """Return those of some ascending ranges in which keys of a span can be.
+def _blocks_within(
+    file: SegmentFile, span: Span, ranges: Sequence[Bounds], key_ranges: KeyRanges, leaves: int
+) -> Iterator[Block]:
+    """Yield the rows of a file in some ascending ranges, in blocks of ``leaves`` leaf pages.
 
-    ``key_ranges``: all of them.
+    ``span``: that of the table in the file; ``key_ranges``: all of the ranges.
     """
+    start, stop = _part_within(ranges, span)
+    if (
+        isinstance(ranges, VnodeRanges)
+        and 0 < file.leaf_count * _MOST_RANGES_PER_LEAF < stop - start
+    ):
+        around = ranges[start][0], ranges[stop - 1][1]
+        for block in file_source(file, around, leaves, descending=False):
+            inside = ranges.entries_of(block)
+            if len(inside):
+                yield inside
+    else:
+        yield from _rows_of(file, file.blocks_in_ranges(key_ranges.slice(start, stop), leaves))
+
+
+def _part_within(ranges: Sequence[Bounds], span: Span) -> tuple[int, int]:
+    """Return the (start, stop) of those of some ascending ranges in which keys of a span can be."""
     first, last = span
     start = bisect_right(ranges, first, key=_high)
-    stop = bisect_right(ranges, last, start, key=itemgetter(0))
-    return key_ranges.slice(start, stop)
+    return start, bisect_right(ranges, last, start, key=itemgetter(0))
 
 
 def _high(bounds: Bounds) -> bytes:

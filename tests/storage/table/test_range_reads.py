@@ -11,7 +11,7 @@ import pytest
 
 from relstate.storage import StateTable, StorageTable
 from relstate.storage.errors import UsageError
-from relstate.storage.table import storagetable
+from relstate.storage.table import run, storagetable
 from relstate.storage.table.scan import Limits
 from support.examples import examples
 from support.prefixed import Prefixed, Rows, Values, without_pages
@@ -124,6 +124,28 @@ def test_a_file_of_another_layout_gives_the_same(
     for _ in range(4):
         NUMBERS.change(store, rows, draw)
         _compare(store.read_plan("numbers").open(), NUMBERS, rows, draw)
+
+
+@pytest.mark.parametrize("most_ranges_per_leaf", [0, 4])
+def test_ranges_in_more_vnodes_than_there_are_rows(
+    make_store: StoreMaker, monkeypatch: pytest.MonkeyPatch, most_ranges_per_leaf: int
+) -> None:
+    """Rows are the same whether each range is searched or each key is compared with the ranges."""
+    monkeypatch.setattr(run, "_MOST_RANGES_PER_LEAF", most_ranges_per_leaf)
+    store = make_store(vnode_count=32_768)
+    for table in (NUMBERS, TEXTS):
+        draw = random.Random(table.name)
+        table.create(store)
+        rows: Rows = {}
+        for _ in range(3):
+            table.change(store, rows, draw)
+            _compare(store.read_plan(table.name).open(), table, rows, draw)
+    inside = store.table("numbers").to_arrow(where="a BETWEEN 3 AND 9 OR a >= 20")
+    numbers = store.table("numbers").to_arrow().to_pylist()
+    assert inside.to_pylist() == [
+        row for row in numbers if row["a"] is not None and (3 <= row["a"] <= 9 or row["a"] >= 20)
+    ]
+    assert inside.num_rows
 
 
 def test_only_the_rows_of_a_narrow_range_are_read(make_store: StoreMaker) -> None:
