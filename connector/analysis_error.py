@@ -29,7 +29,7 @@ _COLUMN_NOT_FOUND = ("UNRESOLVED_COLUMN", "UNRESOLVED_USING_COLUMN_FOR_JOIN")
 _FUNCTION_NOT_FOUND = ("UNRESOLVED_ROUTINE", "UNRESOLVABLE_TABLE_VALUED_FUNCTION")
 _ROUTINES = ("routineName", "name")
 _TABLE_FUNCTIONS = ("variant_explode", "variant_explode_outer")
-_TEMPORARY = re.compile(r"`?_pyspark_[0-9a-f]+`?")
+_TEMPORARY = re.compile(r"`?_(?:pyspark|relstate)_[0-9a-f]+`?")
 # The plan, the text and the stack that Spark appends to its sentence.
 _APPENDIX = re.compile(
     r"; line \d+ pos \d+;?\n.*|;\n.*|\n\n?== SQL.*|\n\n?JVM stacktrace.*", re.DOTALL

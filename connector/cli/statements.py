@@ -41,12 +41,16 @@ def sql(path: str, statement: str, limit: int | None, as_json: bool) -> None:
 
 def result_rows(frame: DataFrame) -> Rows:
     """Return the rows of a DataFrame. UnsupportedTypeError for a type that no table can have."""
+    import pyarrow as pa
+
+    from relstate.connector.spark.received import received
     from relstate.connector.types import arrow_schema_of, fields_of
 
     fields = fields_of(frame.schema)
-    table = frame.toArrow().cast(arrow_schema_of(frame.schema))
+    sent = frame.toArrow()
+    table = pa.Table.from_batches(received(sent.to_batches()), sent.schema)
     return Rows(
         tuple(field.name for field in fields),
         tuple(field.type for field in fields),
-        iter(table.to_batches()),
+        iter(table.cast(arrow_schema_of(frame.schema)).to_batches()),
     )

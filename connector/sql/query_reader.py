@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException, PySparkException
@@ -55,6 +54,7 @@ from .pruning import key_sources, pruning_conjuncts
 from .pushed_aggregate import PushRules, pushed_aggregate
 from .pushed_limit import PushedLimit, pushed_limit
 from .remaining_time import showing_expiries, ttl_calls, with_remaining_times
+from .rewritten_text import RewrittenTexts
 from .session_settings import SessionSettings
 
 _MOST_CONDITION = 1 << 20
@@ -82,6 +82,7 @@ class QueryReader:
         self._spark = spark
         self._store = store
         self._session = SessionSettings(spark)
+        self._texts = RewrittenTexts(spark)
         self._state = store.state
         self._time = moment_of(store.environment.now())
         self._states: dict[AsOf, StoreState] = {}
@@ -210,15 +211,10 @@ class QueryReader:
         if not rows:
             return self._spark.sql(planned.query.text)
         rows.sort(key=lambda pair: pair[0].start)
-        frames: dict[str, Any] = {
-            f"relation_{number}": frame for number, (_, frame) in enumerate(rows)
-        }
-        references = [reference for reference, _ in rows]
         edits = [edit for relation in planned.relations for edit in relation.aggregate_edits]
         edits += [call.edit for call in planned.calls]
-        text = planned.query.replaced(references, list(frames), edits)
         try:
-            return self._spark.sql(text, **frames)
+            return self._texts.frame_of(planned.query, rows, edits)
         except ParseException:
             self._check_syntax(planned.query.text)
             raise

@@ -340,16 +340,31 @@ class ParsedQuery:
 
         ``edits``: other changes of the text, which do not overlap.
         """
-        changes = [Edit(edit.start, edit.end, _escaped(edit.text)) for edit in edits]
-        for reference, name in zip(references, names, strict=True):
-            alias = f" AS {_escaped(quoted(reference.name))}" if reference.needs_alias else ""
-            changes.append(Edit(reference.start, reference.end, "{" + name + "}" + alias))
         parts: list[str] = []
         end = 0
-        for change in sorted(changes, key=lambda change: change.start):
-            parts += [_escaped(self.text[end : change.start]), change.text]
+        fields = {reference.start: name for reference, name in zip(references, names, strict=True)}
+        for change in self.changes(references, [""] * len(references), edits):
+            field = fields.get(change.start)
+            name = "" if field is None else "{" + field + "}"
+            parts += [_escaped(self.text[end : change.start]), name, _escaped(change.text)]
             end = change.end
         return "".join([*parts, _escaped(self.text[end:])])
+
+    def changes(
+        self,
+        references: Sequence[TableReference],
+        names: Sequence[str],
+        edits: Sequence[Edit] = (),
+    ) -> list[Edit]:
+        """Return the changes of the text that give references other names, and ``edits``, in order.
+
+        A reference keeps its alias, and gets one if it has none.
+        """
+        changes = list(edits)
+        for reference, name in zip(references, names, strict=True):
+            alias = f" AS {quoted(reference.name)}" if reference.needs_alias else ""
+            changes.append(Edit(reference.start, reference.end, name + alias))
+        return sorted(changes, key=lambda change: change.start)
 
     def _reads_unnamed_columns(self, words: Collection[str]) -> bool:
         stars = any(not is_row_star(star) for star in self.tree.find_all(exp.Star))
