@@ -74,4 +74,4 @@ def test_the_command_line_shows_rows_with_offsets(monkeypatch: pytest.MonkeyPatc
     (batch,) = result_rows(frame).batches
 
     assert batch.nbytes >= 0
-    assert batch.to_pylist() == [{"c": [[]]}]
+    assert batch.to_pylist() == [{"c": []}]
