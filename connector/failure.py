@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from relstate.storage import errors
 
+from .spark.worker_output import hide_traceback
+
 if TYPE_CHECKING:
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
@@ -29,8 +31,8 @@ _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 _Item = TypeVar("_Item")
 
-# The last line of a Python traceback, as Spark's exceptions carry it.
-_RAISED = re.compile(rf"^{re.escape(errors.__name__)}\.(\w+): (.*)$", re.MULTILINE)
+# The last line of a Python traceback, as Spark's exceptions carry it, or that line alone.
+_RAISED = re.compile(rf"(?:^|(?<=: )){re.escape(errors.__name__)}\.(\w+): (.*)$", re.MULTILINE)
 # What Spark puts before, and after, the sentence in the text of its exceptions.
 _BEFORE = re.compile(
     r"An error occurred while calling \S+\s+: "
@@ -73,6 +75,7 @@ def strip_traceback(method: Callable[_Arguments, _Result]) -> Callable[_Argument
         try:
             return method(*args, **kwargs)
         except errors.RelstateError as error:
+            hide_traceback()
             raise error.with_traceback(None) from None
 
     return call
@@ -128,17 +131,23 @@ def in_short() -> Iterator[None]:
 
 
 def known_cause(error: Py4JJavaError) -> PySparkException | None:
-    """Return the outermost cause of an exception of the JVM that PySpark knows; None if none."""
-    from pyspark.errors import UnknownException
-    from pyspark.errors.exceptions.captured import convert_exception
+    """Return the outermost cause of an exception of the JVM that PySpark knows.
 
-    cause = error.java_exception
+    If it knows none of them, the outermost that has one of Spark's conditions; None if none has.
+    """
+    from pyspark.errors.exceptions.captured import UnknownException, convert_exception
+
+    cause, with_condition = error.java_exception, None
     while cause is not None:
-        known = convert_exception(cause)
+        known: PySparkException = convert_exception(cause)
         if not isinstance(known, UnknownException):
             return known
+        if with_condition is None:
+            # What PySpark does not know it converts without its condition.
+            candidate = UnknownException(origin=cause)
+            with_condition = None if candidate.getCondition() is None else candidate
         cause = cause.getCause()
-    return None
+    return with_condition
 
 
 def _shortened(error: PySparkException) -> PySparkException:

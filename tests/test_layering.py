@@ -65,6 +65,7 @@ DOORS = (
     "connector/cli/surroundings.py",
     "connector/files/row_file.py",
     "connector/source/interpreter.py",
+    "connector/spark/worker_output.py",
 )
 OBJECTS_FOLDER = "storage/objects/"
 # Where storage has locks that a forked child may find closed: the one that is renewed, and what is

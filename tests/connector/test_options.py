@@ -7,8 +7,11 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
 
 from relstate.connector.delta_options import DELTA_OPTIONS
+from relstate.connector.failure import find_own_error
 from relstate.connector.options import (
     _ALL_NAMES,
     ReadOptions,
@@ -18,6 +21,7 @@ from relstate.connector.options import (
     stream_write_options,
     write_options,
 )
+from relstate.storage import Store
 from relstate.storage.errors import OptionError
 
 PLACE = {"path": "/data/shop", "table": "orders"}
@@ -283,3 +287,17 @@ def test_bad_rows_fail_unless_they_are_set_aside(parse: Callable[..., WriteOptio
     assert parse({**PLACE, "BADROWS": "Quarantine"}).quarantine
     with pytest.raises(OptionError, match="'badRows' is 'drop': it must be 'fail' or 'quarantine'"):
         parse({**PLACE, "badRows": "drop"})
+
+
+def test_an_error_of_an_option_is_one_sentence_in_spark(spark: SparkSession, store: Store) -> None:
+    """Of reads and of writes: no lines of relstate's modules come before it."""
+    rows = spark.createDataFrame([(1,)], "id INT")
+    for use in (
+        lambda: spark.read.format("relstate").option("tabel", "t").load(store.path),
+        lambda: rows.write.format("relstate").option("tabel", "t").mode("append").save(store.path),
+    ):
+        with pytest.raises(AnalysisException, match="did you mean 'table'") as failure:
+            use()
+        assert "Traceback" not in str(failure.value)
+        assert len(str(failure.value).splitlines()) == 2
+        assert isinstance(find_own_error(str(failure.value)), OptionError)

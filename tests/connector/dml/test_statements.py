@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.errors import AnalysisException, ArithmeticException
+from pyspark.errors import AnalysisException, ArithmeticException, PySparkException
 
 from relstate.connector.sql import Database, dml_run
 from relstate.storage import Store
@@ -281,6 +281,24 @@ def test_what_fails_in_a_statement_is_raised_as_itself(
     text = str(failure.value)
     assert text.startswith("[DIVIDE_BY_ZERO] Division by zero")
     assert "\n" not in text
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE items SET n = 1 WHERE n > (SELECT n FROM items)",
+        "DELETE FROM items WHERE n > (SELECT n FROM items)",
+        "INSERT INTO items SELECT id, name, (SELECT n FROM items) FROM items",
+    ],
+)
+def test_what_pyspark_does_not_know_is_raised_by_its_condition(
+    db: Database, items: str, statement: str
+) -> None:
+    """PySpark has no class for a subquery of two rows: the sentence comes without stacks."""
+    with pytest.raises(PySparkException, match="More than one row returned") as failure:
+        db.sql(statement)
+    assert failure.value.getCondition() == "SCALAR_SUBQUERY_TOO_MANY_ROWS"
+    assert "\n" not in str(failure.value)
 
 
 @pytest.mark.parametrize(
