@@ -26,6 +26,7 @@ from relstate.storage.errors import (
     StorageError,
     TableNotFoundError,
     UnknownOutcomeError,
+    UsageError,
     ValueRangeError,
 )
 from support.faulty_environment import FaultyEnvironment
@@ -485,3 +486,19 @@ def test_long_keys_and_sets_are_tables_too(any_store: Store) -> None:
         assert table.get_row(long, 5) == (long, 5)
         assert table.get_row(long, 1) is None
         table.commit()
+
+
+def test_a_cleared_table_is_under_the_definition_that_there_is(any_store: Store) -> None:
+    """Its changes are gone, and those after it have the columns, and the encoding, of that time."""
+    any_store.create_table("c", "k INT, a INT", primary_key=["k"])
+    table = any_store.state_table("c")
+    table.insert([1, 1])
+    any_store.add_columns("c", "b INT")
+    table.clear()
+    table.insert([2, 2, 3])
+    table.commit()
+    assert contents(any_store, "c") == [(2, 2, 3)]
+    any_store.set_encoding("c", "document")
+    table.clear()
+    with pytest.raises(UsageError, match="a state table writes whole rows"):
+        table.insert([3, 3, 3])
