@@ -12,6 +12,7 @@ Does not know: statements, or who commits.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from relstate.connector.failure import strip_tracebacks
 from relstate.connector.spark.received import received
-from relstate.connector.task_report import RowCounts, TaskReport
+from relstate.connector.task_report import RowCounts, TaskIdentity, TaskReport
 from relstate.storage import (
     UPSERTS,
     KeyCodec,
@@ -36,6 +37,8 @@ from relstate.storage import (
     errors,
     generation_of,
 )
+
+from .quarantine import Quarantine
 
 OPERATION = "__relstate_operation"
 OLD_VERSION = "__relstate_version_"
@@ -73,6 +76,7 @@ class DmlTask:
     ``names``: of the columns of the rows, in their order, whatever Spark calls them.
     ``is_checked``: several changes may have one key. ``existing``: the table as the statement read
     it, if new rows may have the keys of others. ``ttl``: seconds after which the rows expire.
+    ``quarantine``: where upserts go that the table does not take; without it they fail the task.
     """
 
     target: WriteTarget
@@ -80,6 +84,7 @@ class DmlTask:
     is_checked: bool = False
     existing: ReadPlan | None = None
     ttl: int | None = None
+    quarantine: Quarantine | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the changes of one task, and yield its report for the driver."""
@@ -101,7 +106,12 @@ class DmlTask:
         """Write the changes, and return the report of this task."""
         started = environment_of(self.target.path).now()
         counts = np.zeros(len(Operation) + 1, np.int64)
-        with self.target.open() as writer:
+        with ExitStack() as stack:
+            writer = stack.enter_context(self.target.open())
+            refused = None
+            if self.quarantine is not None:
+                identity = TaskIdentity(TaskIdentity.current().partition)
+                refused = stack.enter_context(self.quarantine.open(identity))
             for batch in batches:
                 if not batch.num_rows:
                     continue
@@ -112,10 +122,14 @@ class DmlTask:
                 if self.ttl is not None:
                     ttls = pa.repeat(pa.scalar(self.ttl, pa.int64()), batch.num_rows)
                 rows = self._with_computed(batch, _rows(batch), operations)
+                if refused is not None:
+                    kinds = self._kinds(operations)
+                    refused.add(rows, writer.write_fitting(rows, kinds, ttls))
+                    continue
                 dropped = operations[writer.write(rows, self._kinds(operations), ttls)]
                 self._check_dropped(dropped)
                 counts -= np.bincount(dropped, minlength=len(counts))
-            segments = writer.finish()
+            segments = (*writer.finish(), *(() if refused is None else refused.finish()))
             violations = writer.violations
         return TaskReport(started, segments, counts=_row_counts(counts), violations=violations)
 

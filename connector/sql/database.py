@@ -326,6 +326,7 @@ class Database:
         mode: Mode = "append",
         *,
         primary_key: Sequence[str] | None = None,
+        bad_rows: Literal["fail", "quarantine"] | None = None,
     ) -> int:
         """Write the rows of a DataFrame to a table as one epoch and return it.
 
@@ -334,9 +335,11 @@ class Database:
         ``primary_key``, if given; if the table exists, ``ignore`` writes nothing. Columns are
         matched by name; a missing column is NULL or its default. For options such as a TTL, use
         ``frame.write.format("relstate")``.
+        ``bad_rows``: what becomes of a row that breaks a rule of an existing table: ``'fail'`` (the
+        default) or ``'quarantine'``, see the option ``badRows``.
         OptionError, TableNotFoundError, TableExistsError, SchemaMismatchError, DataError.
         """
-        return write_frame(self._store, frame, table, mode, primary_key)
+        return write_frame(self._store, frame, table, mode, primary_key, bad_rows)
 
     def history(self, table: str | None = None, limit: int | None = None) -> DataFrame:
         """Return the commits, the newest first; for a table, only those that changed it.

@@ -13,7 +13,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from relstate.connector.failure import unwrap_errors
+from relstate.connector.option_values import sets_bad_rows_aside
 from relstate.connector.sink.dml_task import OPERATION, DmlTask, Operation
+from relstate.connector.sink.quarantine import Quarantine, write_options_json
 from relstate.connector.sink.schema_mismatch import mismatch_error
 from relstate.connector.task_report import TaskReport
 from relstate.connector.types import arrow_schema_of, fields_of
@@ -33,6 +35,7 @@ def write_frame(
     name: str,
     mode: Mode,
     primary_key: Sequence[str] | None,
+    bad_rows: str | None = None,
 ) -> int:
     """Write the rows of a DataFrame to a table and return the epoch: see `Database.write`."""
     check_frame(frame, "db.write", ", or write them without Spark by store.write(table, rows)")
@@ -43,6 +46,7 @@ def write_frame(
         )
     if str(mode).lower() not in _MODES:
         raise errors.OptionError(f"mode is {mode!r}; it must be one of {', '.join(_MODES)}")
+    sets_aside = bad_rows is not None and _sets_aside(bad_rows)
     exists = name.lower() in store.state.table_ids
     mode_name = mode.lower()
     if mode_name in ("append", "overwrite"):
@@ -52,7 +56,13 @@ def write_frame(
                 "out primary_key"
             )
         with store.one_look():
-            return _write(store, frame, name, overwrite=mode_name == "overwrite")
+            overwrite = mode_name == "overwrite"
+            return _write(store, frame, name, overwrite=overwrite, sets_aside=sets_aside)
+    if sets_aside:
+        raise errors.OptionError(
+            f"mode {mode!r} creates the table, which has no rules yet that a row could break: "
+            "leave out bad_rows, or create the table and write with mode 'append'"
+        )
     if not exists:
         return _create(store, frame, name, primary_key)
     if mode_name == "ignore":
@@ -63,7 +73,15 @@ def write_frame(
     )
 
 
-def _write(store: Store, frame: DataFrame, name: str, *, overwrite: bool) -> int:
+def _sets_aside(bad_rows: str) -> bool:
+    """Return whether rows that break a rule go to the quarantine. OptionError for other values."""
+    try:
+        return sets_bad_rows_aside(bad_rows)
+    except ValueError as error:
+        raise errors.OptionError(f"bad_rows is {bad_rows!r}: {error}") from None
+
+
+def _write(store: Store, frame: DataFrame, name: str, *, overwrite: bool, sets_aside: bool) -> int:
     target = store.jobs.write_target(name)
     definition = target.definition
     if overwrite and definition.properties.append_only:
@@ -78,21 +96,36 @@ def _write(store: Store, frame: DataFrame, name: str, *, overwrite: bool) -> int
     except errors.SchemaMismatchError as error:
         raise mismatch_error(store, definition, error, rows) from None
     started = store.environment.now()
-    reports = _reports(frame, target)
+    quarantine = _quarantine(store, name) if sets_aside else None
+    reports = _reports(frame, target, quarantine)
     segments = tuple(segment for report in reports for segment in report.segments)
     violations = tuple(item for report in reports for item in report.violations)
     if not segments and not violations and not overwrite:
         return store.epoch
+    replaced = [definition.table_id]
+    if quarantine is not None:
+        replaced.append(quarantine.target.definition.table_id)
     proposal = Proposal(
         operation="overwrite" if overwrite else "write",
         started=min([started, *(report.started for report in reports)]),
         segments=segments,
         written_under=(definition,),
         violations=violations,
-        based_tables=(definition.table_id,) if overwrite else (),
+        based_tables=tuple(replaced) if overwrite else (),
     )
     with store.jobs.discarding(segments):
         return store.jobs.commit(proposal).epoch
+
+
+def _quarantine(store: Store, name: str) -> Quarantine:
+    """Return where the rows go that a table does not take."""
+    return Quarantine(
+        store.jobs.quarantine_target(name),
+        store.environment.random_id(),
+        None,
+        None,
+        write_options_json(None, None, None),
+    )
 
 
 def _create(store: Store, frame: DataFrame, name: str, primary_key: Sequence[str] | None) -> int:
@@ -124,9 +157,11 @@ def _create_once(store: Store, frame: DataFrame, table: NewTable) -> int:
         return store.jobs.commit(proposal).epoch
 
 
-def _reports(frame: DataFrame, target: WriteTarget) -> list[TaskReport]:
+def _reports(
+    frame: DataFrame, target: WriteTarget, quarantine: Quarantine | None = None
+) -> list[TaskReport]:
     """Run the job that writes the rows of a DataFrame, and return the reports of its tasks."""
     names = (OPERATION, *frame.columns)
     rows = frame.select(f.lit(int(Operation.UPSERT)).alias(OPERATION), "*")
     with unwrap_errors():
-        return task_reports(rows, DmlTask(target, names))
+        return task_reports(rows, DmlTask(target, names, quarantine=quarantine))

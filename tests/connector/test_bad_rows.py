@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from relstate.storage import Store
+from relstate.storage import Store, errors
 from support.spark import load, save, sorted_rows
 
 if TYPE_CHECKING:
@@ -58,6 +58,38 @@ def test_bad_rows_of_a_batch_are_set_aside_in_one_commit(
         save(frame.where("v = -3"), store, "t", badRows="fail")
     with pytest.raises(Exception, match="option 'badRows' is 'x': it must be 'fail' or"):
         save(frame, store, "t", badRows="x")
+
+
+@pytest.mark.parametrize("is_local", [True, False], ids=["driver", "job"])
+def test_a_short_write_sets_rows_aside(
+    spark: SparkSession, table: Database, store: Store, is_local: bool
+) -> None:
+    """By db.write too, in one commit; mode overwrite replaces the quarantine with the table."""
+    rows = [(1, 1), (None, 2), (3, -3), (2**40, 4)]
+    frame = spark.createDataFrame(rows, COLUMNS)
+    if not is_local:
+        frame = spark.createDataFrame(frame.rdd, COLUMNS).repartition(2)
+    store.jobs.quarantine_target("t")
+    epoch = store.epoch
+    assert table.write(frame, "t", bad_rows="quarantine") == epoch + 1
+    assert sorted_rows(store, "t") == [(1, 1)]
+    bad = [
+        ({"k": None, "v": 2}, "k"),
+        ({"k": 3, "v": -3}, "positive"),
+        ({"k": 2**40, "v": 4}, "k"),
+    ]
+    assert sorted(map(repr, _quarantined(store))) == sorted(map(repr, bad))
+    table.write(frame.where("k = 3"), "t", bad_rows="quarantine")
+    assert len(_quarantined(store)) == 4
+    table.write(frame.where("k = 3"), "t", "overwrite", bad_rows="quarantine")
+    assert sorted_rows(store, "t") == []
+    assert _quarantined(store) == [({"k": 3, "v": -3}, "positive")]
+    with pytest.raises(errors.CheckViolationError, match="'positive'"):
+        table.write(frame.where("k = 3"), "t", bad_rows="fail")
+    with pytest.raises(errors.OptionError, match="bad_rows is 'x': it must be 'fail' or"):
+        table.write(frame, "t", bad_rows="x")  # type: ignore[arg-type]
+    with pytest.raises(errors.OptionError, match="leave out bad_rows"):
+        table.write(frame, "new", "ignore", bad_rows="quarantine")
 
 
 def test_a_repeated_write_sets_nothing_aside_twice(
