@@ -122,7 +122,9 @@ def _narrowed(
 
 
 def _read_of(read: SourceRead, rows: pa.RecordBatch) -> SourceRead:
-    return replace(read, plan=RowsPlan(rows, read.plan_vnodes), vnodes=range(read.plan_vnodes))
+    assert isinstance(read.source, Scan)
+    plan = RowsPlan(read.source, rows, read.plan_vnodes)
+    return replace(read, plan=plan, vnodes=range(plan.vnode_count))
 
 
 def _rows_with_key(source: object, rows: pa.RecordBatch, known: FailingRow) -> pa.RecordBatch:

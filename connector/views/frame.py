@@ -36,7 +36,7 @@ from .plan.recursion import Recursion
 from .plan.shared import Shared
 from .plan.stateless import Filter, Output, Project, Scan, Union
 from .recursion import recursive_rows
-from .scans import source_frame
+from .scans import rows_frame, sends_from_driver, source_frame
 from .task import ExecutorStep, FragmentTask, StatelessTask
 from .viewplan import distribution_of, is_broadcast, is_colocated, unit_count
 from .wire import MESSAGE, TARGET, null_for_control_rows, true_for_control_rows, wire_fields
@@ -94,6 +94,10 @@ class _FrameBuilder:
 
     def flow(self, node: Node) -> _Flow:
         """Return the rows of an operator."""
+        rows = self._job.operator_rows.get(id(node))
+        if rows is not None and sends_from_driver(node.fields, rows.nbytes):
+            frame = rows_frame(self._session, rows, node.fields, self._job.mapping.units)
+            return _Flow(frame, node.fields, node.fields, 1)
         match node:
             case Scan() | OneRow():
                 return _Flow(node, node.fields, node.fields, 1)

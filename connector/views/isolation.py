@@ -1,10 +1,11 @@
 """A job of a view that leaves out the rows of inputs for which it fails.
 
 The job is tried with all changes. If it fails, the rows for which an expression fails are left out,
-which one pass finds (screening). If it still fails, halves of the changes are computed until every
-row that fails by itself is known; of these, and of rows that fail only together with others, as by
-a sum that overflows, as many are left out as are needed: each one that is left out fails with all
-that are not. Deletes are never left out: the row is gone.
+which one pass finds (screening); what it has evaluated for the others is not evaluated again. If
+the job still fails, halves of the changes are computed until every row that fails by itself is
+known; of these, and of rows that fail only together with others, as by a sum that overflows, as
+many are left out as are needed: each one that is left out fails with all that are not. Deletes are
+never left out: the row is gone.
 
 Promises: changes of which none fails cost nothing. At most `MOST_TRIALS` parts are computed; what
 they write is removed.
@@ -23,11 +24,21 @@ import pyarrow.compute as pc
 
 from relstate.connector.source.read import DRIVER_BYTES
 from relstate.storage import OP_COLUMN, Environment, errors, ragged
+from relstate.vnode import cached_property
 
 from .job import JobOutput, ViewJob
 from .plan.stateless import Scan
-from .quarantine import MOST_QUARANTINED, BadRow, Keys, Quarantine, RowSelection, key_codec
+from .quarantine import (
+    MOST_QUARANTINED,
+    BadRow,
+    Keys,
+    Quarantine,
+    RowSelection,
+    key_codec,
+    keys_by_table,
+)
 from .scans import RowsPlan, SourceRead
+from .screening import Screening
 
 _Row: TypeAlias = tuple[int, bytes]
 """A row: the id of its table, and its encoded key."""
@@ -60,23 +71,22 @@ class Attempts:
 
     ``run``: runs a job. ``failure``: returns why a job fails, None if it does not, and keeps
     nothing. ``quick_failure``: the same, where a row may fail that a filter would have removed.
-    ``discard``: removes what a job wrote. ``is_of_rows``: whether an error may depend on the rows.
-    ``screen``: returns the rows of reads for which an expression fails. ``describe``: says of an
-    error why a row fails.
+    ``is_of_rows``: whether an error may depend on the rows. ``screen``: returns the rows of reads
+    for which an expression fails, and what was evaluated. ``describe``: says of an error why a row
+    fails.
     """
 
     run: Callable[[ViewJob], JobOutput]
     failure: Callable[[ViewJob], Exception | None]
     quick_failure: Callable[[ViewJob], Exception | None]
-    discard: Callable[[JobOutput], None]
     is_of_rows: Callable[[Exception], bool]
-    screen: Callable[[Sequence[SourceRead]], list[BadRow]]
+    screen: Callable[[Sequence[SourceRead]], Screening]
     describe: Callable[[Exception], str]
     environment: Environment
 
 
 def run_isolated(job: ViewJob, attempts: Attempts, *, screens_first: bool) -> Isolated:
-    """Run a job of a view that has a quarantine, and write that.
+    """Run a job of a view that has a quarantine; what changes in that is in the output.
 
     ``screens_first``: whether rows are likely to fail. The error of the job if it fails without
     all rows that can be left out; ViewFailedError if too many are.
@@ -84,7 +94,7 @@ def run_isolated(job: ViewJob, attempts: Attempts, *, screens_first: bool) -> Is
     assert job.quarantine is not None
     search = _Search(job, job.quarantine, attempts)
     output = search.run(screens_first=screens_first)
-    return Isolated(output, bool(search.screened))
+    return Isolated(output, bool(search.screening.bad_rows))
 
 
 class _Search:
@@ -99,32 +109,32 @@ class _Search:
         self._reads = [_held(read, DRIVER_BYTES, self._environment) for read in job.reads]
         self._bad: dict[_Row, BadRow] = {}
         self._trials = MOST_TRIALS
-        self.screened: list[BadRow] = []
+        self.screening = Screening()
 
     def run(self, *, screens_first: bool) -> JobOutput:
-        """Return what the job wrote, and its quarantine."""
+        """Return what the job wrote, and what changes in its quarantine."""
         if screens_first:
             self._screen()
         try:
-            output = self._attempts.run(self._with(self._bad))
+            return self._run(is_screened=screens_first)
         except Exception as error:
             if not self._attempts.is_of_rows(error):
                 raise
-            output = self._run_without_bad_rows(error, is_screened=screens_first)
-        return self._finished(output)
+            return self._run_without_bad_rows(error, is_screened=screens_first)
 
     def _screen(self) -> None:
-        self.screened = self._attempts.screen(self._reads)
-        self._bad |= {(row.table_id, row.key): row for row in self.screened}
+        self.screening = self._attempts.screen(self._with({}).reads)
+        self._bad |= {(row.table_id, row.key): row for row in self.screening.bad_rows}
+        self._check_count()
 
     def _run_without_bad_rows(self, error: Exception, *, is_screened: bool) -> JobOutput:
         """Return what the job wrote without bad rows; ``error``: what was raised with them."""
         self._reads = [_held(read, _SEARCHED_BYTES, self._environment) for read in self._reads]
         if not is_screened:
             self._screen()
-            if self.screened:
+            if self.screening.bad_rows:
                 try:
-                    return self._attempts.run(self._with(self._bad))
+                    return self._run(is_screened=True)
                 except Exception as other:
                     if not self._attempts.is_of_rows(other):
                         raise
@@ -133,7 +143,31 @@ class _Search:
             self._search_others()
         except _ExhaustedError:
             raise error from None
-        return self._attempts.run(self._with(self._bad))
+        self._check_count()
+        return self._run(is_screened=False)
+
+    def _run(self, *, is_screened: bool) -> JobOutput:
+        """Run the job without the rows that are known to be bad, and say what is in quarantine.
+
+        ``is_screened``: whether these are the rows that screening has found.
+        """
+        scans = {scan.table_id: scan for scan in self._job.plan.scans}
+        changes = self._quarantine.changes(list(self._bad.values()), self._released, scans)
+        job = replace(
+            self._with(self._bad),
+            quarantine_changes=changes,
+            operator_rows=self.screening.operator_rows if is_screened else {},
+        )
+        output = self._attempts.run(job)
+        if changes is None:
+            return replace(output, quarantined=self._quarantine.rows)
+        unwritten = changes if output.quarantine is None else None
+        return replace(
+            output,
+            quarantined=changes.after.rows,
+            quarantine=changes.after,
+            unwritten=unwritten,
+        )
 
     # Rows that fail by themselves, and together with others
 
@@ -213,7 +247,7 @@ class _Search:
         only: Sequence[_Row] | None = None,
     ) -> ViewJob:
         """Return the job that leaves out rows; ``only``: the rows of which it has changes."""
-        bad_keys, only_keys = _by_table(bad), None if only is None else _by_table(only)
+        bad_keys, only_keys = keys_by_table(bad), None if only is None else keys_by_table(only)
         reads = []
         for read in self._reads:
             if isinstance(read.source, Scan):
@@ -252,37 +286,26 @@ class _Search:
 
     # The quarantine after the job
 
-    def _finished(self, output: JobOutput) -> JobOutput:
-        """Return the output with what is written to the quarantine."""
-        try:
-            released = self._released()
-            count = self._quarantine.rows - sum(map(len, released.values())) + len(self._bad)
-            if count > MOST_QUARANTINED:
-                raise errors.ViewFailedError(
-                    f"view {self._job.name!r} could not be computed: {count} rows of its inputs "
-                    f"would be in quarantine, and {MOST_QUARANTINED} may be; correct the rows, or "
-                    "create the view again with an expression that does not fail"
-                )
-            scans = {scan.table_id: scan for scan in self._job.plan.scans}
-            rows = list(self._bad.values())
-            segments = self._quarantine.write(rows, released, scans, self._environment)
-        except Exception:
-            self._attempts.discard(output)
-            raise
-        after = self._quarantine.after(rows, released) if segments else None
-        segments = output.segments + segments
-        return replace(output, segments=segments, quarantined=count, quarantine=after)
+    def _check_count(self) -> None:
+        """ViewFailedError if too many rows would be in quarantine."""
+        released = sum(map(len, self._released.values()))
+        count = self._quarantine.rows - released + len(self._bad)
+        if count > MOST_QUARANTINED:
+            raise errors.ViewFailedError(
+                f"view {self._job.name!r} could not be computed: {count} rows of its inputs "
+                f"would be in quarantine, and {MOST_QUARANTINED} may be; correct the rows, or "
+                "create the view again with an expression that does not fail"
+            )
 
+    @cached_property
     def _released(self) -> Keys:
-        """Return the rows in quarantine that have changed."""
+        """The rows in quarantine that have changed."""
         released: dict[int, list[pa.Array]] = {}
         for scan, read in self._scan_reads():
             keys = self._quarantine.keys.get(scan.table_id)
             if keys is None:
                 continue
-            codec = key_codec(scan)
-            for chunk in read.chunks(read.vnodes, self._environment):
-                encoded = codec.encode(chunk)
+            for encoded in _encoded_keys(scan, read, self._environment):
                 changed = encoded.filter(pc.is_in(encoded, keys))
                 released.setdefault(scan.table_id, []).append(changed)
         return {
@@ -292,20 +315,24 @@ class _Search:
         }
 
 
-def _by_table(keys: Mapping[_Row, BadRow] | Sequence[_Row]) -> Keys:
-    by_table: dict[int, list[bytes]] = {}
-    for table_id, key in keys:
-        by_table.setdefault(table_id, []).append(key)
-    return {i: pa.array(values, pa.large_binary()) for i, values in by_table.items()}
+def _encoded_keys(scan: Scan, read: SourceRead, environment: Environment) -> Iterator[ragged.Bytes]:
+    if isinstance(read.plan, RowsPlan):
+        yield read.plan.keys
+    else:
+        yield from map(key_codec(scan).encode, read.chunks(read.vnodes, environment))
 
 
 def _held(read: SourceRead, most: int, environment: Environment) -> SourceRead:
     """Return a read whose changes are in memory, if they have at most so many stored bytes."""
-    is_table = isinstance(read.source, Scan) and not isinstance(read.plan, RowsPlan)
-    if read.plan is None or not is_table or read.stored_bytes > most:
+    if read.plan is None or isinstance(read.plan, RowsPlan) or read.stored_bytes > most:
+        return read
+    if not isinstance(read.source, Scan):
         return read
     chunks = list(read.chunks(read.vnodes, environment))
-    return _of_rows(read, pa.concat_batches(chunks) if chunks else None)
+    if not chunks:
+        return replace(read, plan=None)
+    plan = RowsPlan(read.source, pa.concat_batches(chunks), read.plan_vnodes)
+    return replace(read, plan=plan, vnodes=range(plan.vnode_count))
 
 
 def _selected(read: SourceRead, selection: RowSelection) -> SourceRead:
@@ -313,12 +340,5 @@ def _selected(read: SourceRead, selection: RowSelection) -> SourceRead:
     if selection.is_all:
         return read
     if isinstance(read.plan, RowsPlan):
-        return _of_rows(read, selection.apply(read.plan.rows))
+        return replace(read, plan=read.plan.selected(selection))
     return replace(read, selection=selection)
-
-
-def _of_rows(read: SourceRead, rows: pa.RecordBatch | None) -> SourceRead:
-    if rows is None:
-        return replace(read, plan=None)
-    count = read.plan_vnodes
-    return replace(read, plan=RowsPlan(rows, count), vnodes=range(count))

@@ -8,9 +8,11 @@ Does not know: how Spark runs it (frame), or what is committed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
+
+import pyarrow as pa
 
 from relstate.connector.task_report import TaskReport
 from relstate.storage import CatalogView, ReadPlan, SegmentRecord, errors, sequence_segments
@@ -20,7 +22,7 @@ from .executor.changes import Step
 from .executor.next_moments import NextMoments
 from .operators import ExecutorType
 from .plan.temporal import ClockStep, TemporalFilter
-from .quarantine import Quarantine
+from .quarantine import Quarantine, QuarantineChanges
 from .scans import SourceRead
 from .task import ExecutorStep, Target
 from .view_settings import ANSI
@@ -36,6 +38,7 @@ class JobOutput:
     ``seconds``: how long the whole job ran. ``syncs_segments``: see `Proposal`; whether the commit
     has to make some segments durable. ``quarantined``: how many rows are in the quarantine of the
     view after it; None if it has none. ``quarantine``: what is in it then, if that changes.
+    ``unwritten``: these changes if the segments do not have them: the commit writes them.
     """
 
     segments: tuple[SegmentRecord, ...]
@@ -47,6 +50,7 @@ class JobOutput:
     syncs_segments: bool = False
     quarantined: int | None = None
     quarantine: Quarantine | None = None
+    unwritten: QuarantineChanges | None = None
 
     def followed_by(self, later: JobOutput) -> JobOutput:
         """Return what two jobs wrote together."""
@@ -67,7 +71,9 @@ class ViewJob:
     ``reads``: one for each source, in the plan's order. ``states``: how to read the state tables,
     in the plan's order, and last the view's own table. ``clock``: for each temporal filter, in the
     plan's order, what passes it before the job and after it. ``quarantine``: the rows that the
-    view leaves out before it; None for a view that fails with them.
+    view leaves out before it; None for a view that fails with them. ``quarantine_changes``: what
+    changes in it, if something does. ``operator_rows``: what operators return for these reads, by
+    identities, where that has been evaluated before.
     """
 
     view: CatalogView
@@ -78,6 +84,8 @@ class ViewJob:
     reads: tuple[SourceRead, ...]
     clock: tuple[ClockStep, ...] = ()
     quarantine: Quarantine | None = None
+    quarantine_changes: QuarantineChanges | None = None
+    operator_rows: Mapping[int, pa.RecordBatch] = field(default_factory=dict)
 
     @property
     def view_id(self) -> int:

@@ -114,6 +114,9 @@ def attempt_locally(job: ViewJob, evaluator: LocalEvaluator, environment: Enviro
     with LocalWriters(job.target, environment, STATE_ROWS) as writers:
         run = _LocalRun(job, evaluator, environment, writers)
         run.rows_of(job.plan.root)
+        changes = job.quarantine_changes
+        if changes is not None:
+            writers.writer(is_root=True).add(changes.keys, changes.values)
         # Tasks of later jobs of a refresh read these segments, in a bucket what is uploaded.
         is_synced = location_of(job.target.path).is_object_store
         segments = writers.finish() if is_synced else writers.finish_unsynced()
@@ -125,6 +128,7 @@ def attempt_locally(job: ViewJob, evaluator: LocalEvaluator, environment: Enviro
         tuple(moments),
         is_local=True,
         syncs_segments=not is_synced,
+        quarantine=None if changes is None else changes.after,
     )
 
 
@@ -151,6 +155,10 @@ class _LocalRun:
 
     def rows_of(self, node: Node) -> pa.RecordBatch:
         """Return what an operator of the plan returns."""
+        rows = self._job.operator_rows.get(id(node))
+        if rows is not None:
+            _check_size(rows.num_rows, rows.nbytes)
+            return rows
         match node:
             case Scan() | OneRow():
                 return self._collected(self._changes(node), node.fields)

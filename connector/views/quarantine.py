@@ -13,7 +13,7 @@ Does not know: how such rows are found (isolation).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -22,22 +22,21 @@ import pyarrow.compute as pc
 
 from relstate.connector.row_json import json_rows
 from relstate.storage import (
-    OP_COLUMN,
-    Environment,
     Kind,
     NewTable,
     ReadPlan,
-    SegmentRecord,
     Store,
     StoreState,
     TableSchema,
     WriteTarget,
+    encoding_of,
     errors,
     quarantine_name,
     ragged,
     types,
 )
 
+from .executor.changes import Mask, insert_mask
 from .executor.rowkeys import RowKeys
 from .plan.node import Order
 from .plan.stateless import Scan
@@ -123,19 +122,21 @@ class RowSelection:
         """Return the changes of a chunk of the scan's fields that the view takes in."""
         if self.is_all or not chunk.num_rows:
             return chunk
-        keys = key_codec(self.scan).encode(chunk)
-        inserts = np.asarray(chunk.column(OP_COLUMN)) % 2 == 1
-        taken = np.ones(chunk.num_rows, np.bool_)
+        return chunk.filter(pa.array(self.takes(chunk, key_codec(self.scan).encode(chunk))))
+
+    def takes(self, chunk: pa.RecordBatch, keys: ragged.Bytes) -> Mask:
+        """Return for each change of a chunk, whose encoded keys are given, if it is taken in."""
+        taken, inserts = np.ones(chunk.num_rows, np.bool_), insert_mask(chunk)
         if self.only is not None:
             taken &= _is_in(keys, self.only)
         if len(self.absent):
             taken &= inserts | ~_is_in(keys, self.absent)
         if len(self.left_out):
             taken &= ~inserts | ~_is_in(keys, self.left_out)
-        return chunk.filter(pa.array(taken))
+        return taken
 
 
-def _is_in(keys: ragged.Bytes, of: ragged.Bytes) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _is_in(keys: ragged.Bytes, of: ragged.Bytes) -> Mask:
     return np.asarray(pc.is_in(keys, of))
 
 
@@ -146,6 +147,27 @@ class BadRow:
     table_id: int
     key: bytes
     error: str
+
+
+def keys_by_table(rows: Iterable[tuple[int, bytes]]) -> Keys:
+    """Return the keys of rows, which are the ids of tables and encoded keys."""
+    by_table: dict[int, list[bytes]] = {}
+    for table_id, key in rows:
+        by_table.setdefault(table_id, []).append(key)
+    return {i: pa.array(keys, pa.large_binary()) for i, keys in by_table.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantineChanges:
+    """What a refresh changes in a quarantine.
+
+    ``keys`` and ``values``: the entries of a segment that has them. ``after``: the quarantine once
+    they are committed.
+    """
+
+    keys: ragged.Bytes
+    values: ragged.Bytes
+    after: Quarantine
 
 
 @dataclass(frozen=True)
@@ -173,42 +195,22 @@ class Quarantine:
             if scan.table_id in self.keys
         }
 
-    def after(self, bad_rows: Sequence[BadRow], released: Keys) -> Quarantine:
-        """Return what is in it once `write` is committed."""
-        added: dict[int, list[bytes]] = {}
-        for row in bad_rows:
-            added.setdefault(row.table_id, []).append(row.key)
-        keys = {}
-        for table_id in self.keys.keys() | added.keys():
-            new = pa.array(added.get(table_id, []), pa.large_binary())
-            remaining = self.keys.get(table_id, ragged.NO_BYTES)
-            gone = pa.concat_arrays([released.get(table_id, ragged.NO_BYTES), new])
-            remaining = remaining.filter(pc.invert(pc.is_in(remaining, gone)))
-            if len(remaining) + len(new):
-                keys[table_id] = pa.concat_arrays([remaining, new])
-        return replace(self, keys=keys)
-
-    def write(
-        self,
-        bad_rows: Sequence[BadRow],
-        released: Keys,
-        scans: Mapping[int, Scan],
-        environment: Environment,
-    ) -> tuple[SegmentRecord, ...]:
-        """Write what a refresh changes and return the segments, which are durable.
+    def changes(
+        self, bad_rows: Sequence[BadRow], released: Keys, scans: Mapping[int, Scan]
+    ) -> QuarantineChanges | None:
+        """Return what a refresh changes; None for nothing.
 
         ``released``: rows that were in quarantine and have changed; those that fail again are
         ``bad_rows``, too. ``scans``: one of each table.
         """
-        bad_keys = {(row.table_id, row.key) for row in bad_rows}
+        if not bad_rows and not released:
+            return None
+        bad_keys = keys_by_table((row.table_id, row.key) for row in bad_rows)
         freed = [
             (table_id, key)
             for table_id, keys in released.items()
-            for key in keys.to_pylist()
-            if (table_id, key) not in bad_keys
+            for key in _without(keys, bad_keys.get(table_id, ragged.NO_BYTES)).to_pylist()
         ]
-        if not freed and not bad_rows:
-            return ()
         texts = _texts(bad_rows, scans)
         rows: list[tuple[object, ...]] = [(*pair, None, None, None, None) for pair in freed]
         rows += [
@@ -222,9 +224,23 @@ class Quarantine:
         ]
         batch = pa.RecordBatch.from_arrays(columns, schema=schema)
         kinds = np.repeat([Kind.DELETE, Kind.PUT], [len(freed), len(bad_rows)]).astype(np.uint8)
-        with self.target.open(environment) as writer:
-            writer.write(batch, kinds)
-            return writer.finish()
+        encoding = encoding_of(self.target.definition, self.target.vnode_count)
+        keys, values = encoding.encode(batch, kinds)
+        return QuarantineChanges(keys, values, self._after(bad_keys, released))
+
+    def _after(self, bad_keys: Keys, released: Keys) -> Quarantine:
+        keys = {}
+        for table_id in self.keys.keys() | bad_keys.keys():
+            new = bad_keys.get(table_id, ragged.NO_BYTES)
+            gone = pa.concat_arrays([released.get(table_id, ragged.NO_BYTES), new])
+            remaining = _without(self.keys.get(table_id, ragged.NO_BYTES), gone)
+            if len(remaining) + len(new):
+                keys[table_id] = pa.concat_arrays([remaining, new])
+        return replace(self, keys=keys)
+
+
+def _without(keys: ragged.Bytes, others: ragged.Bytes) -> ragged.Bytes:
+    return keys.filter(pc.invert(pc.is_in(keys, others)))
 
 
 def _texts(bad_rows: Sequence[BadRow], scans: Mapping[int, Scan]) -> list[str]:

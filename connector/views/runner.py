@@ -23,6 +23,7 @@ from relstate.storage import (
     NewProgress,
     Proposal,
     ReadPlan,
+    SegmentRecord,
     Store,
     StoreState,
     ViewClock,
@@ -41,9 +42,9 @@ from .local_state import FailedExpressionError, GivenUpError
 from .plan.aggregate import Aggregate
 from .plan.node import walk
 from .plan.stateless import Project
-from .quarantine import BadRow, Quarantine, Quarantines
+from .quarantine import Quarantine, QuarantineChanges, Quarantines
 from .scans import SourceRead
-from .screening import find_bad_rows
+from .screening import Screening, screen_rows
 from .sessions import Sessions, is_classic, keep_active_session
 from .stored_plans import StoredPlans
 from .task import Target
@@ -201,7 +202,10 @@ class JobRunner:
 
     def _run_isolated(self, job: ViewJob) -> JobOutput:
         failures_expected = self._failures_expected.get(job.view_id, 0)
-        isolated = run_isolated(job, self._attempts_of(job), screens_first=failures_expected > 0)
+        session = self._sessions.of(job.view.definition.settings)
+        with keep_active_session(self._sessions.spark, session):
+            attempts = self._attempts_of(job)
+            isolated = run_isolated(job, attempts, screens_first=failures_expected > 0)
         expected = _SCREENED_REFRESHES if isolated.screened else max(failures_expected - 1, 0)
         self._failures_expected[job.view_id] = expected
         return isolated.output
@@ -211,21 +215,20 @@ class JobRunner:
         query, expressions = job.view.definition.query, expressions_of(job.plan)
         session = self._sessions.of(job.view.definition.settings)
 
-        def screen(reads: Sequence[SourceRead]) -> list[BadRow]:
+        def screen(reads: Sequence[SourceRead]) -> Screening:
             if not is_classic(session):
-                return []
+                return Screening()
             with keep_active_session(self._sessions.spark, session):
                 evaluator, environment = self._evaluator(session), self._store.environment
-                return find_bad_rows(job.plan, query, reads, evaluator, environment)
+                return screen_rows(job.plan, query, reads, evaluator, environment)
 
         return Attempts(
             self._run_after_failures,
             self._failure,
             self._quick_failure,
-            lambda output: self._store.jobs.discard(output.segments),
             _is_of_rows,
             screen,
-            lambda error: reason_of_row(error, expressions, query),
+            lambda error: reason_of_row(error, expressions, query, session),
             self._store.environment,
         )
 
@@ -316,7 +319,8 @@ class JobRunner:
         total = JobOutput((), self._store.environment.now(), 0, is_local=True)
         try:
             for number, reads in enumerate(parts, 1):
-                output = self._run_once(replace(job, reads=reads))
+                part = replace(job, reads=reads, operator_rows={}, quarantine_changes=None)
+                output = self._run_once(part)
                 total = total.followed_by(output)
                 job = job.after(output, self._store.epoch + number)
                 yield job, total
@@ -397,6 +401,9 @@ class JobRunner:
         ConflictError, TableNotFoundError if a view was dropped: what was written is removed.
         """
         segments = tuple(segment for output in results for segment in output.segments)
+        unwritten = [output.unwritten for output in results if output.unwritten is not None]
+        with self._store.jobs.discarding(segments):
+            segments += self._write_quarantines(unwritten)
         proposal = Proposal(
             operation="refresh",
             started=min(output.started for output in results),
@@ -414,3 +421,14 @@ class JobRunner:
             if output.quarantine is not None:
                 self._quarantines.note(output.quarantine, result.epoch)
         return result
+
+    def _write_quarantines(
+        self, unwritten: Sequence[QuarantineChanges]
+    ) -> tuple[SegmentRecord, ...]:
+        """Write what changes in quarantines, all of it to the same segments, which are durable."""
+        if not unwritten:
+            return ()
+        with self._store.jobs.segment_writer() as writer:
+            for changes in unwritten:
+                writer.add(changes.keys, changes.values)
+            return writer.finish()

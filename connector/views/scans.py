@@ -7,7 +7,7 @@ Does not know: what becomes of the rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,11 +19,22 @@ from relstate.connector.failure import strip_tracebacks
 from relstate.connector.parallelism import parallelism
 from relstate.connector.source.read import DRIVER_BYTES
 from relstate.connector.types import passes_as_is, struct_of
-from relstate.storage import CHANGE_TYPE, Environment, FeedPlan, Op, ReadPlan, adds_row, types
+from relstate.storage import (
+    CHANGE_TYPE,
+    Environment,
+    FeedPlan,
+    Op,
+    ReadPlan,
+    adds_row,
+    ragged,
+    types,
+)
+from relstate.vnode import cached_property
 
 from .executor.changes import Step, chunk_schema, run_steps
 from .plan.generate import Source
-from .quarantine import RowSelection
+from .plan.stateless import Scan
+from .quarantine import RowSelection, key_codec
 from .wire import change_batches, control_rows, wire_fields, wire_schema
 
 # What makes a task of what the driver does not read, in stored bytes.
@@ -39,12 +50,28 @@ class OneRowPlan:
     stored_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RowsPlan:
-    """Changes that have been read: a chunk of the source's fields, all in vnode 0."""
+    """Changes of a scan that have been read: a chunk of its fields, all in vnode 0."""
 
+    scan: Scan
     rows: pa.RecordBatch
     vnode_count: int
+
+    @cached_property
+    def keys(self) -> ragged.Bytes:
+        """The encoded keys of the rows."""
+        return key_codec(self.scan).encode(self.rows)
+
+    def selected(self, selection: RowSelection) -> RowsPlan:
+        """Return the changes that a selection takes in."""
+        if selection.is_all:
+            return self
+        taken = pa.array(selection.takes(self.rows, self.keys))
+        plan = RowsPlan(self.scan, self.rows.filter(taken), self.vnode_count)
+        # The keys need not be encoded again.
+        plan.__dict__["keys"] = self.keys.filter(taken)
+        return plan
 
     @property
     def stored_rows(self) -> int:
@@ -133,13 +160,27 @@ def source_frame(
     """
     task = SourceTask(read, tuple(steps), 1, units)
     struct = struct_of(wire_fields(task.fields))
-    is_plain = all(passes_as_is(field.type) for field in task.fields)
-    if read.plan is None or (is_plain and read.stored_bytes <= DRIVER_BYTES):
+    if read.plan is None or sends_from_driver(task.fields, read.stored_bytes):
         rows = pa.Table.from_batches(task.part(0), wire_schema(task.fields))
         return session.createDataFrame(rows, struct)
     tasks = max(parallelism(session), -(-read.stored_bytes // _TASK_BYTES))
     tasks = min(tasks, len(read.vnodes))
     return session.range(0, tasks, 1, tasks).mapInArrow(replace(task, tasks=tasks), struct)
+
+
+def sends_from_driver(fields: Iterable[types.Field], size: int) -> bool:
+    """Return whether the driver sends changes with some fields to Spark; ``size``: in bytes."""
+    return size <= DRIVER_BYTES and all(passes_as_is(field.type) for field in fields)
+
+
+def rows_frame(
+    session: SparkSession, chunk: pa.RecordBatch, fields: tuple[types.Field, ...], units: int
+) -> DataFrame:
+    """Return a chunk with some fields as rows of the wire, as `source_frame` returns changes."""
+    schema = wire_schema(fields)
+    batches = [control_rows(range(units), b"", schema), *change_batches(chunk, schema)]
+    rows = pa.Table.from_batches(batches, schema)
+    return session.createDataFrame(rows, struct_of(wire_fields(fields)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import atexit
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from threading import Lock
+from threading import Lock, local
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -34,6 +34,9 @@ _REFRESH = {
     "spark.sql.execution.replaceHashWithSortAgg": "true",
 }
 
+
+# The session that a block of `keep_active_session` in this thread has activated.
+_kept = local()
 
 _EARLY_EVALUATION = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
 
@@ -58,18 +61,23 @@ def keep_active_session(spark: SparkSession, own: SparkSession | None = None) ->
 
     ``spark``: the user's session, which is the active one for Python. ``own``: the session that is
     active within: Spark 4.3 reads some settings, as of ``groupBy().agg()``, from the active
-    session and not from that of the frame.
+    session and not from that of the frame. A block within another one of the same session does
+    nothing.
     """
-    if not is_classic(spark):  # Spark Connect activates nothing
+    outer = getattr(_kept, "session", None)
+    # Spark Connect activates nothing.
+    if not is_classic(spark) or (own is not None and outer is own):
         yield
         return
     kind = SparkSession._get_j_spark_session_class(spark._jvm)
     active = kind.getActiveSession()
     if own is not None:
         kind.setActiveSession(own._jsparkSession)
+    _kept.session = own
     try:
         yield
     finally:
+        _kept.session = outer
         if active.isDefined():
             kind.setActiveSession(active.get())
             SparkSession._activeSession = spark

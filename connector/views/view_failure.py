@@ -13,15 +13,20 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from pyspark.sql import SparkSession
+
 from relstate.connector.failure import describe_error
 from relstate.connector.failure_kind import FailureKind, failure_kind
 from relstate.storage import errors
 
 from .failing_expression import failing_expression, in_words_of_query
 from .failing_row import FailingRow
+from .general_reason import general_sentence
 
 KEPT_ERRORS = (errors.CommitError, errors.StorageError, errors.SessionError, errors.MissingError)
 """Errors that have nothing to do with a view or its rows."""
+# As an executor names the group whose sum overflows.
+_GROUP = re.compile(r" in the group with .*(?=; correct)", re.DOTALL)
 _RECURSION_LIMIT = re.compile(r"RECURSION_\w+_EXCEEDED")
 
 _logger = logging.getLogger(__name__)
@@ -76,16 +81,19 @@ def view_failure(
     )
 
 
-def reason_of_row(error: Exception, expressions: Mapping[str, str], query: str) -> str:
+def reason_of_row(
+    error: Exception, expressions: Mapping[str, str], query: str, session: SparkSession
+) -> str:
     """Return why a view cannot be computed for a row, in the words of its query.
 
-    ``expressions``: of the fields that its plan computes.
+    Without values: they may be those of other rows, which the row is joined or added up with.
+    ``expressions``: of the fields that its plan computes. ``session``: of the view.
     """
     if isinstance(error, errors.RelstateError):
-        return in_words_of_query(str(error), expressions, query)
+        return in_words_of_query(_GROUP.sub("", str(error)), expressions, query)
     expression = failing_expression(str(error), query, expressions)
     subject = "an expression of the SELECT" if expression is None else repr(expression)
-    return f"{subject} fails for this row: {describe_error(error)}"
+    return f"{subject} fails for this row: {general_sentence(error, session)}"
 
 
 def continued_error(error: errors.JobFailedError) -> errors.JobFailedError:
