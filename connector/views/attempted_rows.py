@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -99,7 +100,7 @@ class RowAttempts:
     def error_of(self, expression: str, query: str) -> str:
         """Return why a row is left out for which an expression fails, in the words of a query."""
         reason = self._reasons.get(expression, Reason())
-        return f"{shown_expression(expression, query)!r} fails for this row{reason}"
+        return f"{_shown(expression, query)!r} fails for this row{reason}"
 
     def _projected(self, node: Project, rows: AttemptedRows) -> AttemptedRows:
         values = iter(self._values(rows, node.child, node.expressions))
@@ -170,6 +171,12 @@ class RowAttempts:
                 reason = self._evaluator.reason(row, child.fields, expression)
                 self._reasons[expression.text] = reason
         return attempts
+
+
+@lru_cache(1000)
+def _shown(expression: str, query: str) -> str:
+    """Return an expression in the words of a query, which takes longer than to evaluate a row."""
+    return shown_expression(expression, query)
 
 
 def _arrow_types(expressions: tuple[Expression, ...]) -> Iterator[pa.DataType]:

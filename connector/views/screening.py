@@ -158,7 +158,10 @@ class _ScreenedRead:
         inserts = np.asarray(rows.column(OP_COLUMN)) % 2 == 1
         for row, expression in failing_rows.items():
             if inserts[row]:
-                key = key_codec(self.scan).encode(rows.slice(row, 1))[0].as_py()
+                if self._changes is not None:
+                    key = self._changes.keys[start + row].as_py()
+                else:
+                    key = key_codec(self.scan).encode(rows.slice(row, 1))[0].as_py()
                 self.failures.setdefault(key, expression)
         if not result.is_exact or not inserts[list(failing_rows)].all():
             # A row that is deleted cannot be left out: the job has to fail.
