@@ -32,7 +32,7 @@ from .statements import sql
 from .tables import create, describe, tables
 
 _ERROR = 2
-_INTERRUPTED = 130
+INTERRUPTED = 130
 
 
 class Failure(click.ClickException):
@@ -80,7 +80,7 @@ def _ending() -> Iterator[None]:
         raise
     except (KeyboardInterrupt, click.Abort):
         click.echo("relstate: interrupted", err=True)
-        raise click.exceptions.Exit(_INTERRUPTED) from None
+        raise click.exceptions.Exit(INTERRUPTED) from None
     except click.ClickException as error:
         raise Failure(errors.UsageError.__name__, _usage(error)) from error
     except OSError as error:
