@@ -1,13 +1,15 @@
 """The check of a store: reports every broken invariant.
 
-Promises: it reads the log and every segment that a readable epoch names, trusts nothing, changes
-nothing, and continues after a problem to find the others.
+Promises: it reads the log and every segment that a readable epoch names, or a part of these, trusts
+nothing, changes nothing, and continues after a problem to find the others. A segment is in the same
+part of as many whenever a store is checked.
 Does not know: how to repair.
 """
 
 from __future__ import annotations
 
 import itertools
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,7 +20,7 @@ import pyarrow.compute as pc
 
 from .codec.ragged import Bytes, equal_neighbours, parts_of, sort_order
 from .environment import Environment
-from .errors import CorruptionError, RelstateError
+from .errors import CorruptionError, OptionError, RelstateError
 from .index.indexcheck import index_problems
 from .log.entry import Entry
 from .log.history import EntryCache
@@ -48,8 +50,32 @@ _MOST_THREADS = 4
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """The ``number``-th of ``count`` parts of a store's segments, from 1."""
+
+    number: int = 1
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        """Raise OptionError if there is no such part."""
+        if not 1 <= self.number <= self.count:
+            raise OptionError(
+                f"part {self.number} of {self.count} of the files does not exist: give a part from "
+                "1 on, and at least as many parts"
+            )
+
+    def has(self, segment: str) -> bool:
+        """Return whether a segment is in it, by its name."""
+        return zlib.crc32(segment.encode()) % self.count == self.number - 1
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
-    """The result of a check. ``orphans``: segments that no commit names; they are not a problem."""
+    """The result of a check.
+
+    ``segments``, ``entries``: those that were read. ``orphans``: segments that no commit names;
+    they are not a problem.
+    """
 
     epoch: int
     segments: int
@@ -73,6 +99,7 @@ def check(
     state: StoreState,
     progress: Callable[[int, int], None] | None = None,
     expect_epoch: int | None = None,
+    part: Part = Part(),
 ) -> Report:
     """Return a report of the problems of a store whose newest state is ``state``.
 
@@ -81,6 +108,8 @@ def check(
     in its vnode; every index has exactly the entries of its table's rows; the newest epoch is
     ``expect_epoch`` or a later one. Rows of a table that no readable epoch has are not decoded.
     Up to four segments are checked at once, by threads.
+    ``part``: of the segments those that are read; indexes are compared with their tables in the
+    first part.
     ``progress`` is called before each segment and at the end, with the number of segments done and
     their total. Problems never raise; FilesystemError if the store is on a server that does not
     answer.
@@ -95,7 +124,7 @@ def check(
     if expect_epoch is not None and state.epoch < expect_epoch:
         problems.append(_lost_end_problem(environment, state, expect_epoch))
     entries = 0
-    records = list(history.records.values())
+    records = [record for name, record in history.records.items() if part.has(name)]
     with ThreadPoolExecutor(min(pa.cpu_count(), _MOST_THREADS), "relstate-check") as pool:
         results = [
             pool.submit(_checked_segment, environment, state, record, history.definitions)
@@ -111,10 +140,11 @@ def check(
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    try:
-        problems += index_problems(environment, state)
-    except CorruptionError as error:  # of a manifest
-        problems.append(str(error))
+    if part.number == 1:
+        try:
+            problems += index_problems(environment, state)
+        except CorruptionError as error:  # of a manifest
+            problems.append(str(error))
     if progress is not None:
         progress(len(records), len(records))
     try:
@@ -123,9 +153,7 @@ def check(
         orphans = 0
         problem = problem_of(environment, error)
         problems.append(f"{environment.location(SEGMENTS)}: it cannot be listed: {problem}")
-    return Report(
-        state.epoch, len(history.records), entries, orphans, tuple(dict.fromkeys(problems))
-    )
+    return Report(state.epoch, len(records), entries, orphans, tuple(dict.fromkeys(problems)))
 
 
 def _checked_segment(

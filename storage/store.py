@@ -19,7 +19,7 @@ import pyarrow as pa
 from relstate.vnode import DEFAULT_VNODE_COUNT
 
 from .catalog import Catalog
-from .check import Report, check
+from .check import Part, Report, check
 from .documentwriter import DocumentWriter
 from .environment import Environment
 from .environment_choice import environment_of
@@ -376,11 +376,16 @@ class Store(Catalog):
         progress: Callable[[int, int], None] | None = None,
         *,
         expect_epoch: int | None = None,
+        part: int = 1,
+        parts: int = 1,
     ) -> Report:
-        """Verify the whole store and return a report of the problems: see `check.check`.
+        """Verify the store and return a report of the problems: see `check.check`.
 
-        Raises ClosedError, OptionError for an ``expect_epoch`` that is not a number, and
-        FilesystemError if the store is on a server that does not answer.
+        Raises ClosedError, OptionError for an ``expect_epoch`` that is not a number or a part that
+        does not exist, and FilesystemError if the store is on a server that does not answer.
+
+        ``part``, ``parts``: which of how many parts of the files are read, from 1; the log is read
+        in each. So 30 checks, of one part each, read a large store once.
 
         ``progress`` is called with the number of checked segments and of all segments.
         ``expect_epoch``: an epoch that was committed, to detect that the newest log entries are
@@ -388,8 +393,9 @@ class Store(Catalog):
         """
         self._epochs.check_open()
         expect_epoch = None if expect_epoch is None else epoch_number(expect_epoch)
+        files = Part(part, parts)
         try:
             state = self.state
         except RelstateError as error:
             return Report.of_unreadable(self.environment, error)
-        return check(self.environment, state, progress, expect_epoch)
+        return check(self.environment, state, progress, expect_epoch, files)

@@ -5,6 +5,7 @@ Compact, vacuum, restore, check, repair.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -134,6 +135,12 @@ class Restored:
     type=int,
     help="Report a problem if the newest epoch is an older one than this.",
 )
+@click.option(
+    "--part",
+    metavar="N/M",
+    default="1/1",
+    help="Read the N-th of M parts of the files, as 3/30: on each of 30 days another one.",
+)
 @json_option
 @click.pass_context
 def check(
@@ -142,15 +149,17 @@ def check(
     names: tuple[str, ...],
     with_views: bool,
     expect_epoch: int | None,
+    part: str,
     as_json: bool,
 ) -> None:
-    """Read all of STORE and verify it; end with 1 if there is a problem. Changes nothing.
+    """Read STORE and verify it; end with 1 if there is a problem. Changes nothing.
 
     With --views, each VIEW is checked, too; by default all are.
     """
     if names and not with_views:
         raise click.UsageError(f"{names[0]!r} is checked as a view with --views only.")
-    report, views = _check_store(path, names if with_views else None, expect_epoch)
+    views_checked = names if with_views else None
+    report, views = _check_store(path, views_checked, expect_epoch, _part_of(part))
     if as_json:
         show_document(CheckedStore(report, views) if with_views else report)
     else:
@@ -158,8 +167,16 @@ def check(
     context.exit(int(not (report.ok and all(view.ok for view in views))))
 
 
+def _part_of(text: str) -> tuple[int, int]:
+    """Return (number, count) of a part such as 3/30."""
+    match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
+    if match is None:
+        raise click.BadParameter(f"{text!r} is not a part of the files, as 3/30.")
+    return int(match[1]), int(match[2])
+
+
 def _check_store(
-    path: str, views: tuple[str, ...] | None, expect_epoch: int | None
+    path: str, views: tuple[str, ...] | None, expect_epoch: int | None, part: tuple[int, int]
 ) -> tuple[Report, tuple[ViewReport, ...]]:
     """Check a store and, if it is whole, views: all for no names, none for None."""
     environment = environment_of(path)
@@ -171,7 +188,8 @@ def _check_store(
         for name in views or ():
             store.view(name)
         with progress("Checking segments") as show_progress:
-            report = store.check(show_progress, expect_epoch=expect_epoch)
+            number, count = part
+            report = store.check(show_progress, expect_epoch=expect_epoch, part=number, parts=count)
         return report, () if views is None or not report.ok else _check_views(store, views)
 
 

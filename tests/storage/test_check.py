@@ -12,7 +12,7 @@ import pytest
 
 from relstate.storage import Kind, SegmentRecord, Store
 from relstate.storage.codec.path import LIVENESS, number_component
-from relstate.storage.errors import CorruptionError
+from relstate.storage.errors import CorruptionError, OptionError
 from relstate.storage.log.append import append
 from relstate.storage.log.checkpoint import decode_checkpoint, encode_checkpoint
 from relstate.storage.log.entry import Entry
@@ -303,6 +303,29 @@ def test_every_problem_is_found_at_once(store: Store) -> None:
     assert len(problems) == 4
     for name in (first.name, second.name, missing, entry.name):
         assert sum(name in problem for problem in problems) == 1
+
+
+def test_parts_read_each_file_once(store: Store) -> None:
+    """What is damaged is found by the one part that has it; the log is read by each."""
+    for key in range(20, 40):
+        store.write("t", [{"k": key, "v": "more"}])
+    whole = store.check()
+    damaged = store.state.segments_of(1)[-1].name
+    reports = [store.check(part=part, parts=5) for part in range(1, 6)]
+
+    assert sum(report.segments for report in reports) == whole.segments > 5
+    assert sum(report.entries for report in reports) == whole.entries
+    assert {report.epoch for report in reports} == {whole.epoch}
+    Path(store.path, SEGMENTS, f"{damaged}.lmdb").write_bytes(b"short")
+    found = [store.check(part=part, parts=5).problems for part in range(1, 6)]
+    assert sorted(map(len, found)) == [0, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize(("part", "parts"), [(0, 1), (2, 1), (1, 0), (-1, -1)])
+def test_a_part_that_does_not_exist_is_refused(store: Store, part: int, parts: int) -> None:
+    """Nothing would be read, and no problem found."""
+    with pytest.raises(OptionError, match="does not exist: give a part from 1 on"):
+        store.check(part=part, parts=parts)
 
 
 def test_orphans_are_counted_and_no_problem(store: Store) -> None:

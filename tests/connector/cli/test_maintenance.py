@@ -119,6 +119,16 @@ def test_check_reports_a_store_that_cannot_be_opened(shop: Store, tmp_path: Path
     assert str(path) in problem
 
 
+def test_check_reads_a_part_of_the_files(shop: Store) -> None:
+    """All parts together read each file once; what is no part is an error."""
+    whole = run("check", shop.path, "--json").document["segments"]
+    parts = [run("check", shop.path, "--part", f"{n}/3", "--json") for n in (1, 2, 3)]
+
+    assert sum(part.document["segments"] for part in parts) == whole
+    assert run("check", shop.path, "--part", "half").code == 2
+    assert "OptionError" in run("check", shop.path, "--part", "4/3").errors
+
+
 def test_check_holds_the_expected_epoch(shop: Store) -> None:
     """A newest epoch below ``--expect-epoch`` is a problem."""
     assert run("check", shop.path, "--expect-epoch", str(shop.epoch)).code == 0
