@@ -246,10 +246,9 @@ class _Level:
     value is cut off.
     """
 
-    items: Positions = np.empty(0, np.int64)
-    read_keys: Callable[[], Bytes] = partial(constant, b"", 0)
-
     def __init__(self, buffer: Buffer, starts: Positions, limits: Positions) -> None:
+        self.items: Positions = np.empty(0, np.int64)
+        self.read_keys: Callable[[], Bytes] = partial(constant, b"", 0)
         if (starts >= limits).any():
             raise ValueError("a variant ends before its items")
         self._starts, self._buffer = starts, buffer
