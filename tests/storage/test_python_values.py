@@ -39,7 +39,7 @@ CHANGED = [
     ("clock", 5, "is not a time"),
     ("clock", NOON.timetz(), "has a time zone"),
     ("span", 5.5, "is a number: give a timedelta"),
-    ("span", pd.Timedelta("5ns"), "has nanoseconds"),
+    ("span", pd.Timedelta(5, unit="ns"), "has nanoseconds"),
     ("words", "abc", "'abc' is not a list"),
     ("days", [NOON], "give its date"),
     ("s", {"a": 1, "x": 2}, "has a field 'x'; the fields are a, b"),
