@@ -157,9 +157,8 @@ class WindowExecutor(Executor[OrderedWindow]):
             effects = effects.to_end(firsts, most // len(firsts))
         rounds = 0
         while True:
-            sequence = self._read(effects)
-            islands = sequence.islands
-            if len(sequence) > most or islands.are_cut(effects.bounds):
+            sequence = self._read(effects, most)
+            if sequence is None:
                 return None
             spans = ChangedSpans.of(sequence)
             reaches = self._reaches(sequence, spans)
@@ -204,12 +203,17 @@ class WindowExecutor(Executor[OrderedWindow]):
         is_effective[updates[is_same]] = is_effective[updates[is_same] + 1] = False
         return is_effective
 
-    def _read(self, effects: Effects) -> RowSequence:
-        """Return the rows around the changes, as they are after them."""
+    def _read(self, effects: Effects, most: int) -> RowSequence | None:
+        """Return the rows around the changes, as they are after them.
+
+        None if more than ``most`` are read: changed rows of a partition that is cut may be missing.
+        """
         (state,) = self.states
         changes, schema = effects.changes, self._layout.schema
         group = len(self.node.group)
         islands = read_islands(state, effects.bounds, self._keys, schema, group)
+        if islands.rows.num_rows > most or islands.are_cut(effects.bounds):
+            return None
         updated = changes.filtered(~effects.is_effective & ~changes.inserts)
         if len(updated) and not state.is_empty:
             _, rows = state.get_rows(updated.rows.select(list(self._keys.names)), schema.names)

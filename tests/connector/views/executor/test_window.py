@@ -140,6 +140,27 @@ def test_rows_are_held_for_some_partitions_at_a_time(monkeypatch: pytest.MonkeyP
     assert held <= max(emitted) <= 2 * 4 * held
 
 
+@pytest.mark.usefixtures("few_rows")
+def test_large_partitions_after_small_ones_are_read_to_their_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The share of each in a portion ends before its last changed row: fewer are tried at once."""
+    package = "relstate.connector.views.executor"
+    for module in ("portions", "window"):
+        monkeypatch.setattr(f"{package}.{module}.HELD_ROWS", 100)
+    monkeypatch.setattr(f"{package}.portions._FIRST_CHANGES", 8)
+    node = replace(window((Order("o"),), call(F.SUM, "n", RUNNING)), group=("p",))
+    bench = WindowBench(node)
+    rows = large(1680, lambda number: number // 8 if number < 480 else 60 + (number - 480) // 200)
+    bench.step(chunk(net_changes({}, rows)))
+    firsts = (*range(0, 480, 8), *range(480, 1680, 200), *range(630, 1680, 200))
+    new = {**rows, **{i: {**rows[i], "n": rows[i]["n"] + 1} for i in firsts}}
+
+    bench.step(chunk(net_changes(rows, new)))
+
+    assert bench.mirror.content() == sorted(map(shown, model(node, new)))
+
+
 def test_a_bounded_frame_reads_and_emits_few_rows() -> None:
     """However large the partition is."""
     node = window((Order("o"),), call(F.LAG, "n", None, 1), call(F.SUM, "n", Frame(False, -2, 2)))
