@@ -22,7 +22,7 @@ from ...figure import Comparison, Figure, Samples
 from ...flights import mixed_bits
 from ...resident import WorkerMemory
 from ...turns import Run, seconds
-from ...workbench import Workbench
+from ...workbench import Workbench, write
 
 _DIMENSIONS = 100_000
 _PARTITION_ROWS = 500
@@ -79,7 +79,7 @@ def _figures_of(name: str, query: str, facts: _Facts, turns: int) -> Iterator[Fi
     recompute()
     baseline = tuple(recompute() for _ in range(turns))
 
-    def figures(what: str, measured: list[_Measured], of: float, asked: float) -> Iterator[Figure]:
+    def figures(what: str, measured: list[_Measured], asked: float) -> Iterator[Figure]:
         case = f"{name}, {facts.count:,} rows, {what}"
         samples = Samples(tuple(run.seconds for run in measured), baseline[: len(measured)])
         yield Figure(
@@ -89,7 +89,7 @@ def _figures_of(name: str, query: str, facts: _Facts, turns: int) -> Iterator[Fi
             samples=samples.scaled(1e3),
             comparison=Comparison.TIME,
             against="Spark over Parquet",
-            asked=of,
+            asked=asked,
         )
         yield Figure(
             workload="view-sizes: memory",
@@ -98,16 +98,16 @@ def _figures_of(name: str, query: str, facts: _Facts, turns: int) -> Iterator[Fi
             samples=Samples(tuple(run.worker_bytes / (1 << 20) for run in measured)),
             comparison=Comparison.ALONE,
             against="",
-            asked=asked,
+            asked=_MOST_MIB,
         )
 
     created = facts.create(query)
-    yield from figures("created", [created], _OF_CREATION, _MOST_MIB)
+    yield from figures("created", [created], _OF_CREATION)
     for share in _SHARES:
         changed = max(int(facts.count * share), 1)
         # The first is not counted.
         measured = [facts.refresh(changed) for _ in range(turns + 1)][1:]
-        yield from figures(f"{changed:,} changed", measured, _OF_RECOMPUTE, _MOST_MIB)
+        yield from figures(f"{changed:,} changed", measured, _OF_RECOMPUTE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,14 +136,15 @@ class _Facts:
         dimensions = pa.table({"dimension": numbers, "c": numbers % 50})
         store.write("dimensions", dimensions)
         pq.write_table(dimensions, f"{self._folder}/dimensions.parquet")
-        writer, started = store.jobs.write_target("facts").open(), store.environment.now()
+        write(store, "facts", self._first_rows())
+
+    def _first_rows(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the table, and write them to the file."""
         with pq.ParquetWriter(f"{self._folder}/facts.parquet", _SCHEMA) as parquet:
             for start in range(0, self.count, _BATCH_ROWS):
                 batch = self._rows(np.arange(start, min(start + _BATCH_ROWS, self.count)))
-                writer.write(batch)
                 parquet.write_batch(batch)
-        segments = writer.finish()
-        store.jobs.commit(Proposal(operation="write", started=started, segments=segments))
+                yield batch
 
     def _rows(self, indices: np.ndarray) -> pa.RecordBatch:
         partitions = max(self.count // _PARTITION_ROWS, 1)
