@@ -15,7 +15,7 @@ Does not know: why rows fail, or who commits.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -26,6 +26,7 @@ from relstate.connector.source.read import DRIVER_BYTES
 from relstate.storage import OP_COLUMN, Environment, errors, ragged
 from relstate.vnode import cached_property
 
+from .executor.changes import insert_mask
 from .job import JobOutput, ViewJob
 from .plan.stateless import Scan
 from .quarantine import (
@@ -106,10 +107,10 @@ class _Search:
         self._attempts = attempts
         self._environment = attempts.environment
         # What the driver would read in any case is read once.
-        self._reads = [_held(read, DRIVER_BYTES, self._environment) for read in job.reads]
+        self._reads = [self._entering(read, DRIVER_BYTES) for read in job.reads]
         self._bad: dict[_Row, BadRow] = {}
         self._trials = MOST_TRIALS
-        self.screening = Screening()
+        self.screening = Screening(())
 
     def run(self, *, screens_first: bool) -> JobOutput:
         """Return what the job wrote, and what changes in its quarantine."""
@@ -129,7 +130,12 @@ class _Search:
 
     def _run_without_bad_rows(self, error: Exception, *, is_screened: bool) -> JobOutput:
         """Return what the job wrote without bad rows; ``error``: what was raised with them."""
-        self._reads = [_held(read, _SEARCHED_BYTES, self._environment) for read in self._reads]
+        self._reads = [
+            entering
+            if isinstance(entering.read.plan, RowsPlan)
+            else self._entering(entering.read, _SEARCHED_BYTES)
+            for entering in self._reads
+        ]
         if not is_screened:
             self._screen()
             if self.screening.bad_rows:
@@ -153,12 +159,12 @@ class _Search:
         """
         scans = {scan.table_id: scan for scan in self._job.plan.scans}
         changes = self._quarantine.changes(list(self._bad.values()), self._released, scans)
-        job = replace(
-            self._with(self._bad),
-            quarantine_changes=changes,
-            operator_rows=self.screening.operator_rows if is_screened else {},
-        )
-        output = self._attempts.run(job)
+        if is_screened:
+            screening = self.screening
+            job = replace(self._job, reads=screening.reads, operator_rows=screening.operator_rows)
+        else:
+            job = self._with(self._bad)
+        output = self._attempts.run(replace(job, quarantine_changes=changes))
         if changes is None:
             return replace(output, quarantined=self._quarantine.rows)
         unwritten = changes if output.quarantine is None else None
@@ -249,21 +255,37 @@ class _Search:
         """Return the job that leaves out rows; ``only``: the rows of which it has changes."""
         bad_keys, only_keys = keys_by_table(bad), None if only is None else keys_by_table(only)
         reads = []
-        for read in self._reads:
+        for entering in self._reads:
+            read = entering.read
             if isinstance(read.source, Scan):
                 table_id = read.source.table_id
                 selection = RowSelection(
                     read.source,
-                    self._quarantine.keys.get(table_id, ragged.NO_BYTES),
+                    entering.absent,
                     bad_keys.get(table_id, ragged.NO_BYTES),
                     None if only_keys is None else only_keys.get(table_id, ragged.NO_BYTES),
                 )
-                read = _selected(read, selection)
+                read = read.selected(selection)
             reads.append(read)
         return replace(self._job, reads=tuple(reads))
 
+    def _entering(self, read: SourceRead, most: int) -> _Entering:
+        """Return a read, in memory if its changes have at most so many stored bytes."""
+        read = _held(read, most, self._environment)
+        if read.plan is None or not isinstance(read.source, Scan):
+            return _Entering(read)
+        absent = self._quarantine.keys.get(read.source.table_id, ragged.NO_BYTES)
+        if not isinstance(read.plan, RowsPlan) or not len(absent):
+            return _Entering(read, absent)
+        keys = read.plan.keys
+        are_absent = pc.is_in(keys, absent)
+        released = pc.unique(keys.filter(are_absent))
+        is_taken = insert_mask(read.plan.rows) | ~np.asarray(are_absent)
+        return _Entering(replace(read, plan=read.plan.filtered(is_taken)), released=released)
+
     def _scan_reads(self) -> Iterator[tuple[Scan, SourceRead]]:
-        for read in self._reads:
+        for entering in self._reads:
+            read = entering.read
             if isinstance(read.source, Scan) and read.plan is not None:
                 yield read.source, read
 
@@ -301,13 +323,11 @@ class _Search:
     def _released(self) -> Keys:
         """The rows in quarantine that have changed."""
         released: dict[int, list[pa.Array]] = {}
-        for scan, read in self._scan_reads():
-            keys = self._quarantine.keys.get(scan.table_id)
-            if keys is None:
-                continue
-            for encoded in _encoded_keys(scan, read, self._environment):
-                changed = encoded.filter(pc.is_in(encoded, keys))
-                released.setdefault(scan.table_id, []).append(changed)
+        for entering in self._reads:
+            scan = entering.read.source
+            if isinstance(scan, Scan):
+                parts = released.setdefault(scan.table_id, [ragged.NO_BYTES])
+                parts += [entering.released, *entering.changed_absent(self._environment)]
         return {
             table_id: pc.unique(pa.concat_arrays(parts))
             for table_id, parts in released.items()
@@ -315,11 +335,26 @@ class _Search:
         }
 
 
-def _encoded_keys(scan: Scan, read: SourceRead, environment: Environment) -> Iterator[ragged.Bytes]:
-    if isinstance(read.plan, RowsPlan):
-        yield read.plan.keys
-    else:
-        yield from map(key_codec(scan).encode, read.chunks(read.vnodes, environment))
+@dataclass(frozen=True, slots=True)
+class _Entering:
+    """The changes of a source that a view takes in.
+
+    ``absent``: the encoded keys of rows that the view does not have, whose deletes are to be
+    dropped; there are none of a read in memory, which is without such deletes. ``released``: those
+    of rows in quarantine that have changed, of a read in memory.
+    """
+
+    read: SourceRead
+    absent: ragged.Bytes = field(default_factory=lambda: ragged.NO_BYTES)
+    released: ragged.Bytes = field(default_factory=lambda: ragged.NO_BYTES)
+
+    def changed_absent(self, environment: Environment) -> Iterator[ragged.Bytes]:
+        """Yield which of the rows that the view does not have are among the changes."""
+        if isinstance(self.read.source, Scan) and self.read.plan is not None and len(self.absent):
+            codec = key_codec(self.read.source)
+            for chunk in self.read.chunks(self.read.vnodes, environment):
+                keys = codec.encode(chunk)
+                yield keys.filter(pc.is_in(keys, self.absent))
 
 
 def _held(read: SourceRead, most: int, environment: Environment) -> SourceRead:
@@ -333,12 +368,3 @@ def _held(read: SourceRead, most: int, environment: Environment) -> SourceRead:
         return replace(read, plan=None)
     plan = RowsPlan(read.source, pa.concat_batches(chunks), read.plan_vnodes)
     return replace(read, plan=plan, vnodes=range(plan.vnode_count))
-
-
-def _selected(read: SourceRead, selection: RowSelection) -> SourceRead:
-    """Return the changes of a read that a selection takes in."""
-    if selection.is_all:
-        return read
-    if isinstance(read.plan, RowsPlan):
-        return replace(read, plan=read.plan.selected(selection))
-    return replace(read, selection=selection)

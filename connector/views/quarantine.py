@@ -74,8 +74,12 @@ def check_quarantine(plan: ViewPlan) -> None:
 
 
 def new_quarantine(view: str) -> NewTable:
-    """Return the table that lists the rows which a view leaves out."""
-    schema = TableSchema.build(_FIELDS, [_SOURCE, _ROW_KEY], hidden=[_SOURCE, _ROW_KEY])
+    """Return the table that lists the rows which a view leaves out.
+
+    It is small, and merges look for it in one shard.
+    """
+    key = [_SOURCE, _ROW_KEY]
+    schema = TableSchema.build(_FIELDS, key, distribution_key=(), hidden=key)
     return NewTable(
         quarantine_name(view), schema, comment="rows of inputs that the view leaves out"
     )

@@ -217,7 +217,7 @@ class JobRunner:
 
         def screen(reads: Sequence[SourceRead]) -> Screening:
             if not is_classic(session):
-                return Screening()
+                return Screening(tuple(reads))
             with keep_active_session(self._sessions.spark, session):
                 evaluator, environment = self._evaluator(session), self._store.environment
                 return screen_rows(job.plan, query, reads, evaluator, environment)

@@ -31,7 +31,7 @@ from relstate.storage import (
 )
 from relstate.vnode import cached_property
 
-from .executor.changes import Step, chunk_schema, run_steps
+from .executor.changes import Mask, Step, chunk_schema, run_steps
 from .plan.generate import Source
 from .plan.stateless import Scan
 from .quarantine import RowSelection, key_codec
@@ -67,7 +67,13 @@ class RowsPlan:
         """Return the changes that a selection takes in."""
         if selection.is_all:
             return self
-        taken = pa.array(selection.takes(self.rows, self.keys))
+        return self.filtered(selection.takes(self.rows, self.keys))
+
+    def filtered(self, is_taken: Mask) -> RowsPlan:
+        """Return some of the changes."""
+        if is_taken.all():
+            return self
+        taken = pa.array(is_taken)
         plan = RowsPlan(self.scan, self.rows.filter(taken), self.vnode_count)
         # The keys need not be encoded again.
         plan.__dict__["keys"] = self.keys.filter(taken)
@@ -117,6 +123,12 @@ class SourceRead:
         # There may be fewer vnodes than parts. No task would read an empty range, and none would
         # add the control rows.
         return replace(self, plan=self.plan if vnodes else None, vnodes=vnodes)
+
+    def selected(self, selection: RowSelection) -> SourceRead:
+        """Return the changes that a selection takes in, instead of the present one."""
+        if isinstance(self.plan, RowsPlan):
+            return replace(self, plan=self.plan.selected(selection))
+        return replace(self, selection=None if selection.is_all else selection)
 
     @property
     def plan_vnodes(self) -> int:

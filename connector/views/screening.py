@@ -10,8 +10,8 @@ Does not know: what becomes of the rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 from relstate.storage import OP_COLUMN, Environment, ragged
 
 from .attempted_rows import AttemptedRows, RowAttempts
-from .executor.changes import insert_mask
+from .executor.changes import Mask, insert_mask
 from .local_expressions import LocalEvaluator
 from .local_state import GivenUpError
 from .plan.generate import Generate
 from .plan.node import Node, walk
 from .plan.shared import Shared
 from .plan.stateless import Filter, Project, Scan
-from .quarantine import BadRow, Keys, RowSelection, key_codec, keys_by_table
+from .quarantine import BadRow, RowSelection, key_codec, keys_by_table
 from .scans import RowsPlan, SourceRead
 from .viewplan import ViewPlan
 
@@ -39,10 +39,12 @@ _ROWS = 1 << 16
 class Screening:
     """The rows for which a view fails, each once, and what its operators return for the others.
 
-    ``operator_rows``: what operators over scans return without these rows, as chunks, by the
-    identities of the operators; only of reads that are in memory.
+    ``reads``: those that were screened, without these rows. ``operator_rows``: what operators over
+    scans return for them, as chunks, by the identities of the operators; only of reads that are in
+    memory.
     """
 
+    reads: tuple[SourceRead, ...]
     bad_rows: tuple[BadRow, ...] = ()
     operator_rows: Mapping[int, pa.RecordBatch] = field(default_factory=dict)
 
@@ -50,7 +52,7 @@ class Screening:
 def screen_rows(
     plan: ViewPlan,
     query: str,
-    reads: Iterable[SourceRead],
+    reads: Sequence[SourceRead],
     evaluator: LocalEvaluator,
     environment: Environment,
 ) -> Screening:
@@ -60,21 +62,35 @@ def screen_rows(
     rows that the view does not have.
     """
     tops, attempts = _tops(plan), RowAttempts(evaluator)
-    screened = [
-        _ScreenedRead(read.source, read, tops[id(read.source)], attempts, environment)
+    screened = {
+        id(read.source): _ScreenedRead(
+            read.source, read, tops[id(read.source)], attempts, environment
+        )
         for read in reads
         if read.plan is not None and isinstance(read.source, Scan) and id(read.source) in tops
-    ]
+    }
     bad_rows: dict[tuple[int, bytes], BadRow] = {}
-    for read in screened:
-        for key, expression in read.failures.items():
-            row = BadRow(read.scan.table_id, key, attempts.error_of(expression, query))
+    for screened_read in screened.values():
+        for key, expression in screened_read.failures.items():
+            table_id = screened_read.scan.table_id
+            row = BadRow(table_id, key, attempts.error_of(expression, query))
             bad_rows.setdefault((row.table_id, row.key), row)
     keys = keys_by_table(bad_rows)
     operator_rows: dict[int, pa.RecordBatch] = {}
-    for read in screened:
-        operator_rows |= read.rows_without(keys)
-    return Screening(tuple(bad_rows.values()), operator_rows)
+    remaining = []
+    for read in reads:
+        remaining.append(read)
+        if isinstance(read.source, Scan):
+            left_out = keys.get(read.source.table_id, ragged.NO_BYTES)
+            selection = replace(read.selection or RowSelection(read.source), left_out=left_out)
+            if isinstance(read.plan, RowsPlan):
+                is_taken = selection.takes(read.plan.rows, read.plan.keys)
+                remaining[-1] = replace(read, plan=read.plan.filtered(is_taken))
+                if id(read.source) in screened:
+                    operator_rows |= screened[id(read.source)].rows_of(is_taken)
+            else:
+                remaining[-1] = read.selected(selection)
+    return Screening(tuple(remaining), tuple(bad_rows.values()), operator_rows)
 
 
 def _tops(plan: ViewPlan) -> dict[int, list[Node]]:
@@ -169,13 +185,10 @@ class _ScreenedRead:
         elif id(top) in self._parts:
             self._parts[id(top)].append((result.chunk, result.numbers + start))
 
-    def rows_without(self, keys: Keys) -> dict[int, pa.RecordBatch]:
-        """Return what operators return for the rows whose keys are not among these."""
-        changes = self._changes
-        if changes is None or not changes.rows.num_rows:
+    def rows_of(self, is_taken: Mask) -> dict[int, pa.RecordBatch]:
+        """Return what operators return for some of the changes, which are in memory."""
+        if not len(is_taken):
             return {}
-        left_out = keys.get(self.scan.table_id, ragged.NO_BYTES)
-        is_taken = RowSelection(self.scan, left_out=left_out).takes(changes.rows, changes.keys)
         return {
             operator: pa.concat_batches(
                 [chunk.filter(pa.array(is_taken[numbers])) for chunk, numbers in parts]

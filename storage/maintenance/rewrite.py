@@ -152,7 +152,8 @@ class Rewrite:
     def _write(
         self, environment: Environment, writer: SegmentWriter, group: frozenset[int], internal: bool
     ) -> None:
-        for definition, segments in zip(self.tables, self.segments, strict=True):
+        for definition, inputs in zip(self.tables, self.segments, strict=True):
+            segments = _with_rows_in(inputs, definition.table_id, group)
             if is_internal(definition) != internal or not segments:
                 continue
             erased = self.erased.get(definition.table_id)
@@ -176,6 +177,20 @@ class Rewrite:
                 shards = list(run)
                 vnodes = range(ranges[shards[0]].start, ranges[shards[-1]].stop)
                 yield encoding.vnode_bounds(vnodes), is_bottom
+
+
+def _with_rows_in(
+    segments: Sequence[SequencedSegment], table_id: int, shards: frozenset[int]
+) -> list[SequencedSegment]:
+    """Return those of some segments that have rows of a table in some shards.
+
+    A small table has rows in few shards, and to look for them in the others takes as long.
+    """
+    return [
+        segment
+        for segment in segments
+        if any(segment.statistics_of(table_id).shard_bytes[shard] for shard in shards)
+    ]
 
 
 def has_expired(
