@@ -92,6 +92,7 @@ from .segment.key import Kind
 from .segment.writer import SegmentWriter
 from .snapshot import Snapshot
 from .store import DEFAULT_RETENTION, Store
+from .table.changed_entries import changed_entries
 from .table.chunk import OP_COLUMN, Op
 from .table.document.change import Action as ChangeAction
 from .table.document.change import Change, check_action
@@ -200,6 +201,7 @@ __all__ = [
     "bind_value",
     "cache_of",
     "cast",
+    "changed_entries",
     "check_action",
     "check_replaceable",
     "check_table_name",

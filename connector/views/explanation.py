@@ -16,6 +16,7 @@ from relstate.storage import (
 )
 from relstate.vnode import VnodeMapping
 
+from .full_refresh import rows_of_a_change
 from .plan.node import plan_lines
 from .plan_description import (
     FragmentDescription,
@@ -61,7 +62,16 @@ def _lines(plan: ViewPlan, mapping: VnodeMapping, tables: PlanTables) -> list[st
     lines = ["== Plan ==", *plan_lines(plan.root), "", "== Fragments =="]
     for fragment in describe_fragments(plan, mapping, tables):
         lines += _fragment_lines(fragment)
-    return [*lines, "", "== Vnode mapping ==", *mapping_lines(mapping)]
+    return [*lines, *_refresh_lines(plan), "", "== Vnode mapping ==", *mapping_lines(mapping)]
+
+
+def _refresh_lines(plan: ViewPlan) -> list[str]:
+    """Return when a refresh computes the view from all rows of its inputs; nothing if never."""
+    rows = 0 if plan.reads_clock else rows_of_a_change(plan)
+    if not rows:
+        return []
+    share = "half" if rows == 2 else f"a {rows}th"
+    return ["", "== Refresh ==", f"in full after changes of more than {share} of the rows"]
 
 
 def _fragment_lines(fragment: FragmentDescription) -> list[str]:

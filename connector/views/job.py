@@ -39,6 +39,8 @@ class JobOutput:
     has to make some segments durable. ``quarantined``: how many rows are in the quarantine of the
     view after it; None if it has none. ``quarantine``: what is in it then, if that changes.
     ``unwritten``: these changes if the segments do not have them: the commit writes them.
+    ``replaced``: the ids of the state tables that have only what the segments have, after a full
+    refresh.
     """
 
     segments: tuple[SegmentRecord, ...]
@@ -51,6 +53,12 @@ class JobOutput:
     quarantined: int | None = None
     quarantine: Quarantine | None = None
     unwritten: QuarantineChanges | None = None
+    replaced: tuple[int, ...] = ()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the view was computed from all rows of its inputs."""
+        return bool(self.replaced)
 
     def followed_by(self, later: JobOutput) -> JobOutput:
         """Return what two jobs wrote together."""
@@ -73,7 +81,8 @@ class ViewJob:
     plan's order, what passes it before the job and after it. ``quarantine``: the rows that the
     view leaves out before it; None for a view that fails with them. ``quarantine_changes``: what
     changes in it, if something does. ``operator_rows``: what operators return for these reads, by
-    identities, where that has been evaluated before.
+    identities, where that has been evaluated before. ``snapshot``: all rows of the sources, in
+    parts, if the view is to be computed from these in place of ``reads``.
     """
 
     view: CatalogView
@@ -86,6 +95,7 @@ class ViewJob:
     quarantine: Quarantine | None = None
     quarantine_changes: QuarantineChanges | None = None
     operator_rows: Mapping[int, pa.RecordBatch] = field(default_factory=dict)
+    snapshot: tuple[tuple[SourceRead, ...], ...] = ()
 
     @property
     def view_id(self) -> int:

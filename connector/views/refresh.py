@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from relstate.storage import (
     CHANGE_TYPE,
@@ -32,11 +32,14 @@ from relstate.storage import (
 )
 
 from .clock import ClockReading, time_now
+from .full_refresh import can_be_full, pays_off
 from .job import JobOutput, ViewJob
 from .lineage import inputs_of, is_replacement, levels
+from .local_run import is_small
 from .plan.generate import OneRow, Source
-from .runner import VIEW_CHANGED, JobRunner
+from .runner import PART_ROWS, VIEW_CHANGED, JobRunner
 from .scans import SourceRead
+from .snapshot_parts import SnapshotStart, first_position, snapshot_parts
 from .view_failure import view_failure
 
 _logger = logging.getLogger(__name__)
@@ -48,7 +51,8 @@ class Refreshed:
 
     ``epoch``: the store's with it; ``reflects``: of the tables that the views reflect now;
     ``views``: those that moved; ``rows``: how many changes they took in. ``local``: those of the
-    views that were computed in this process, without a job of Spark. ``seconds``: of each phase.
+    views that were computed in this process, without a job of Spark; ``full``: those that were
+    computed from all rows of their inputs. ``seconds``: of each phase.
     ``failures``: the errors of views that could not be computed, by their ids. ``quarantined``: how
     many rows are in the quarantines of the views that moved, by their names; those without one
     are not there.
@@ -59,6 +63,7 @@ class Refreshed:
     views: tuple[str, ...]
     rows: int
     local: tuple[str, ...]
+    full: tuple[str, ...]
     seconds: Phases
     failures: Mapping[int, Exception] = field(default_factory=dict)
     quarantined: Mapping[str, int] = field(default_factory=dict)
@@ -144,12 +149,14 @@ class Round:
         rows = sum(output.rows for output in self._outputs.values())
         views = self._names(self._outputs)
         local = self._names(i for i, output in self._outputs.items() if output.is_local)
+        full = self._names(i for i, output in self._outputs.items() if output.is_full)
         return Refreshed(
             epoch,
             self._state.epoch,
             views,
             rows,
             local,
+            full,
             self._phases,
             dict(self._failures),
             self._quarantined(),
@@ -219,6 +226,7 @@ class Round:
             output.rows,
             sum(segment.rows(view_id) for segment in output.segments),
             output.is_local,
+            output.is_full,
         )
 
     # What a view reads
@@ -249,12 +257,29 @@ class Round:
             reading = self._runner.reading(self._state, view_id, self.time, view.progress.clock)
             if reading is not None:
                 self._readings[view_id] = reading
-            return self._runner.job(self._state, view_id, reads, reading)
+            return self._with_snapshot(self._runner.job(self._state, view_id, reads, reading))
         except VIEW_CHANGED:
             raise
         except Exception as error:
             self._fail(view_id, error)
             return None
+
+    def _with_snapshot(self, job: ViewJob) -> ViewJob:
+        """Return a job, over all rows of its inputs if that takes less time."""
+        inputs = [table_id for table_id, _ in job.view.progress.inputs]
+        # What this refresh writes is not yet among the rows of an epoch.
+        follows_others = not self._outputs.keys().isdisjoint(inputs)
+        if is_small(job) or follows_others or not can_be_full(job.view.definition, job.plan):
+            return job
+        store, epoch = self._runner.store, self._state.epoch
+        start = SnapshotStart(epoch, dict.fromkeys(inputs, epoch), self.time)
+        part_rows = job.plan.rows_of_part(PART_ROWS)
+        # Of most rows that have changed the older version is stored, too.
+        rows = first_position(store, job.plan, start).total - job.rows
+        if not pays_off(job, rows, part_rows):
+            return job
+        parts = snapshot_parts(store, job.plan, start, part_rows)
+        return replace(job, snapshot=tuple(parts))
 
     def _has_changes(self, view: CatalogView) -> bool:
         """Return whether an input of a view may have changed since the view took it in."""

@@ -34,6 +34,7 @@ from relstate.vnode import cached_property
 from .clock import ClockReading, steps_of
 from .failing_row import FailingRow, find_failing_row
 from .frame import report_frame
+from .full_refresh import changed_rows
 from .isolation import Attempts, run_isolated
 from .job import JobOutput, ViewJob
 from .local_expressions import LocalEvaluator
@@ -198,7 +199,41 @@ class JobRunner:
         """
         if job.quarantine is not None:
             return self._run_isolated(job)
+        if job.snapshot:
+            try:
+                return self._run_full(job)
+            except KEPT_ERRORS:
+                raise
+            except Exception as error:
+                _logger.warning(
+                    "a full refresh of %s failed, and its changes are processed instead: %s",
+                    job.name,
+                    describe_error(error),
+                )
         return self._run_after_failures(job, again=job.rows > self._smaller_part(job))
+
+    def _run_full(self, job: ViewJob) -> JobOutput:
+        """Run a job over all rows of its inputs; see full_refresh."""
+        *states, stored = job.states
+        empty = replace(job, states=tuple(replace(plan, segments=()) for plan in job.states))
+        *_, (done, output) = self.run_parts(replace(empty, snapshot=()), job.snapshot)
+        session = self._sessions.of(job.view.definition.settings)
+        try:
+            tasks = parallelism(session)
+            with unwrap_errors(), keep_active_session(self._sessions.spark, session):
+                changed = changed_rows(job, stored, done.states[-1], session, tasks)
+        except Exception:
+            self._store.jobs.discard(output.segments)
+            raise
+        own_rows = [segment for segment in output.segments if segment.rows(job.view_id)]
+        self._store.jobs.discard(own_rows)
+        of_state = tuple(segment for segment in output.segments if not segment.rows(job.view_id))
+        return replace(
+            output,
+            segments=of_state + changed,
+            rows=job.rows,
+            replaced=tuple(plan.definition.table_id for plan in states),
+        )
 
     def _run_isolated(self, job: ViewJob) -> JobOutput:
         failures_expected = self._failures_expected.get(job.view_id, 0)
@@ -407,9 +442,10 @@ class JobRunner:
         proposal = Proposal(
             operation="refresh",
             started=min(output.started for output in results),
-            data_change=bool(segments),
+            data_change=bool(segments) or any(output.replaced for output in results),
             segments=segments,
             syncs_segments=any(output.syncs_segments for output in results),
+            based_tables=tuple(table for output in results for table in output.replaced),
             progress=tuple(progress),
         )
         try:

@@ -281,6 +281,7 @@ class ViewStream:
                     "reflects": refreshed.reflects,
                     "views": list(refreshed.views),
                     "local": list(refreshed.local),
+                    "full": list(refreshed.full),
                     "failed": by_name(self._retries.failures),
                     "quarantined": dict(refreshed.quarantined),
                 }

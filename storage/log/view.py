@@ -172,7 +172,8 @@ class RefreshFigures:
     ``started``: microseconds since 1970; ``planning`` and ``running``: for how many microseconds
     its changes were looked up and computed; what is left until the time of the commit is the
     commit. ``rows_in``: the changes of its inputs, ``rows_out``: those of its own rows.
-    ``is_local``: whether it was computed in the driver's process.
+    ``is_local``: whether it was computed in the driver's process; ``is_full``: from all rows of
+    its inputs.
     """
 
     started: int
@@ -181,6 +182,7 @@ class RefreshFigures:
     rows_in: int
     rows_out: int
     is_local: bool = False
+    is_full: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,9 +201,11 @@ class RefreshRecord:
         figures = self.figures
         previous = {} if self.previous is None else {"previous": self.previous}
         local = {"local": True} if figures.is_local else {}
+        full = {"full": True} if figures.is_full else {}
         return (
             previous
             | local
+            | full
             | {
                 "epoch": self.epoch,
                 "started": figures.started,
@@ -222,6 +226,7 @@ class RefreshRecord:
             value["rows_in"],
             value["rows_out"],
             value.get("local", False),
+            value.get("full", False),
         )
         return cls(value["epoch"], figures, value.get("previous"))
 

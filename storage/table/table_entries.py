@@ -108,6 +108,12 @@ class TableEntries:
         for window in scan.windows(self.encoding.vnode_bounds(range(self.encoding.vnode_count))):
             yield from filter(len, window.blocks)
 
+    def visible_entries(self, vnodes: range) -> Iterator[Block]:
+        """Yield the visible rows of some vnodes, each as one entry, in no order."""
+        bounds = self.encoding.vnode_bounds(vnodes)
+        for window in self.scan_of((), None, within=[bounds]).windows(bounds, in_order=False):
+            yield from filter(len, window.blocks)
+
     def full_keys(self) -> Iterator[Bytes]:
         """Yield the full keys of all entries, of older versions and deletes too, file by file."""
         bounds = self.encoding.vnode_bounds(range(self.encoding.vnode_count))

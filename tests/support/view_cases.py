@@ -68,7 +68,8 @@ class Case:
     """Tables, what happens to them, and views.
 
     ``part_rows``: of a part of a refresh. ``local_rows``: of one in the driver's process at most.
-    ``time_zone``: of the session.
+    ``is_full``: refreshes as jobs of Spark are full where they can be. ``time_zone``: of the
+    session.
     """
 
     tables: tuple[TableSpec, ...]
@@ -78,6 +79,7 @@ class Case:
     part_rows: int | None = None
     many_rows: int | None = None
     local_rows: int = IN_DRIVER
+    is_full: bool = False
     time_zone: str = "UTC"
 
     def only(self, names: Collection[str]) -> Case:
