@@ -21,6 +21,7 @@ from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.connector.syntax.present_time import query_at
 from relstate.connector.types import struct_of
 from relstate.connector.views import backfill, frame, refresh, runner
+from relstate.connector.views.full_refresh import pays_off
 from relstate.connector.views.task import FragmentTask
 from relstate.storage import Store
 from relstate.storage import types as t
@@ -61,10 +62,9 @@ def run_case(spark: SparkSession, case: Case) -> Outcome:
 @contextmanager
 def _limits(case: Case) -> Iterator[None]:
     part_rows = case.part_rows or runner.PART_ROWS
-    pays_off = (lambda *_: True) if case.is_full else refresh.pays_off
     with (
         patch.object(refresh, "PART_ROWS", part_rows),
-        patch.object(refresh, "pays_off", pays_off),
+        patch.object(refresh, "pays_off", (lambda *_: True) if case.is_full else pays_off),
         patch.object(runner, "PART_ROWS", part_rows),
         patch.object(backfill, "PART_ROWS", part_rows),
         patch.object(frame, "MANY_ROWS", case.many_rows or frame.MANY_ROWS),
