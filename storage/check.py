@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .codec.ragged import Bytes, equal_neighbours, parts_of, sort_order
+from .codec.ragged import NO_BYTES, Bytes, equal_neighbours, parts_of, sort_order
 from .environment import Environment
 from .errors import CorruptionError, OptionError, RelstateError
 from .index.indexcheck import index_problems
@@ -34,8 +34,10 @@ from .paths import SEGMENTS, checkpoint_path, entry_path, parse_segment_file, se
 from .problems import problem_of
 from .segment.block import Block
 from .segment.key import Kind, table_ids_at
+from .segment.keyfilter import KeyMarks, key_hashes
 from .segment.longkey import unpack
 from .segment.registry import registry
+from .segment.segment import SegmentFile
 from .segment.writer import statistics
 from .table.document.documentencoding import DocumentEncoding
 from .table.encoding import Encoding, encoding_of
@@ -270,12 +272,13 @@ def _segment_problems(
     """Return (problems, number of entries) of one segment."""
     registry.verify(environment, record)
     file = registry.open(environment, record)
-    blocks = [unpack(block) for block in file.blocks(None, None, _LEAVES_PER_BLOCK)]
-    if not blocks:
+    stored = list(file.blocks(None, None, _LEAVES_PER_BLOCK))
+    if not stored:
         return ["it is empty"], 0
+    blocks = list(map(unpack, stored))
     keys = pa.concat_arrays([block.key_bytes() for block in blocks])
     values = pa.concat_arrays([block.value_bytes() for block in blocks])
-    problems = list(_order_problems(keys))
+    problems = [*_order_problems(keys), *_filter_problems(file, stored)]
     settings = state.settings
     rows = np.arange(len(keys), dtype=np.int64)
     statistics_by_table = statistics(keys, values, rows, settings.vnode_count, settings.shards)
@@ -301,6 +304,25 @@ def _order_problems(keys: Bytes) -> Iterator[str]:
         yield "its keys are not in order"
     elif equal_neighbours(keys).any():
         yield "it holds a key twice"
+
+
+def _filter_problems(file: SegmentFile, stored: Sequence[Block]) -> Iterator[str]:
+    """Yield the problems of the filters of a file's keys. ``stored``: all of its entries."""
+    if not file.key_filters:
+        return
+    keys = pa.concat_arrays([block.key_bytes() for block in stored])
+    keys_by_table = {
+        table_id: keys.slice(start, stop - start) for table_id, start, stop in _tables(keys)
+    }
+    for table_id, key_filter in file.key_filters.items():
+        table_keys = keys_by_table.get(table_id, NO_BYTES)
+        missing = np.flatnonzero(~key_filter.may_hold(KeyMarks.of(key_hashes(table_keys))))
+        if len(missing):
+            yield (
+                f"its filter leaves out {len(missing)} of {len(table_keys)} keys of table "
+                f"{table_id}, the first is {table_keys[int(missing[0])].as_py().hex()}: lookups do "
+                "not find them, scans do; a full compaction of the table writes a new filter"
+            )
 
 
 def _tables(keys: Bytes) -> Iterator[tuple[int, int, int]]:

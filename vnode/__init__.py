@@ -21,6 +21,7 @@ from .mapping import (
     shard_ranges,
     shards_of,
 )
+from .xxh64 import hash_bytes
 
 __all__ = [
     "DEFAULT_SHARDS",
@@ -33,6 +34,7 @@ __all__ = [
     "canonical_hasher",
     "canonical_row",
     "form_packer",
+    "hash_bytes",
     "scalar_hasher",
     "shard_ranges",
     "shards_of",

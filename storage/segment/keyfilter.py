@@ -1,57 +1,56 @@
-"""A Bloom filter of a table's keys in one file: it leaves out lookups of keys that are not there.
+"""Bloom filters of keys: they leave out lookups of keys that are not there.
 
-The bits of a key are in one word of the filter, so that a key costs one read of memory, and what
-does not depend on the filter is computed once per key for all files (`KeyMarks`).
+The bits of a key are in one word of a filter, so that a key costs one read of memory, and what
+does not depend on the filter is computed once per key for all files (`KeyMarks`). The hash is one
+that Python computes of one key as quickly as numpy does of many.
 
-It takes two to four bytes of memory per entry, is never stored, and lets pass all keys that are
-there and at most about one in a hundred of the others.
+    hash        XXH64 of the bytes of the key, seed 0
+    word        (hash >> 32) * words >> 32
+    bits of it  hash & 63, hash >> 6 & 63, hash >> 12 & 63, hash >> 18 & 63
 
-Promises: a key of the file is never left out. The filters of a process take a bounded memory.
-Does not know: what a key means.
+Promises: a key of the filter is never left out; of other keys about one in forty is let pass.
+Does not know: what a key means, or where a filter is stored (filterblock.py).
 """
 
 from __future__ import annotations
 
-import weakref
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
+from xxhash import xxh64_intdigest
 
-from ..codec.ragged import (
-    Buffer,
-    Bytes,
-    Positions,
-    gather,
-    lengths_of,
-    load,
-    parts_of,
-    prefix_words,
-)
-from .key import LEAST_PREFIX_BYTES
-from .lookup_memory import filter_memory
+from relstate.vnode import hash_bytes
+
+from ..codec.ragged import Buffer, Bytes, Positions, lengths_of, parts_of
 from .page import Pages
 
-_LEAVES_AT_ONCE = 512
-_BITS_PER_KEY = 16
-_BITS_PER_ADDED_KEY = 32
-_WORD = 8
-# Each key has so many bits in a word of 64: a bit is six bits of the hash, the word the others.
+# On disk: never change these.
+SEED = 0
+_QUARTER_BITS_PER_KEY = 37
+WORD_SHIFT = 32
 _BITS, _BIT_WIDTH = 4, 6
-_FACTOR = np.uint64(0x9E3779B185EBCA87)
-# To look up a key takes about as long as to read the keys of so many entries for a filter.
-_ENTRIES_PER_LOOKUP = 10
+PAIR_WIDTH = 2 * _BIT_WIDTH
+PAIR_MASK = (1 << PAIR_WIDTH) - 1
+# Arrays of so many words stay in the processor's cache.
+_KEYS_AT_ONCE = 8192
+_LEAVES_AT_ONCE = 64
+# So few keys are hashed one by one in less time than all at once.
+_FEW_KEYS = 1024
+_BITS_PER_ADDED_KEY = 32
 
 
 @dataclass(frozen=True, slots=True)
 class KeyMarks:
     """What filters know of some keys.
 
-    ``words``: int64, a number that determines the word of each key in any filter; ``bits``: uint64,
-    its bits in that word.
+    ``fractions``: uint64, the upper 32 bits of each hash, which say in which part of any filter the
+    key's word is; ``bits``: uint64, its bits in that word.
     """
 
-    words: Positions
+    fractions: NDArray[np.uint64]
     bits: NDArray[np.uint64]
 
     @classmethod
@@ -60,68 +59,114 @@ class KeyMarks:
         bits = np.zeros(len(hashes), np.uint64)
         for number in _bit_numbers(hashes):
             bits |= np.uint64(1) << number
-        return cls((hashes >> np.uint64(_BITS * _BIT_WIDTH)).view(np.int64), bits)
+        return cls(hashes >> np.uint64(WORD_SHIFT), bits)
 
     def __len__(self) -> int:
-        return len(self.words)
+        return len(self.bits)
 
     def take(self, indices: Positions | slice) -> KeyMarks:
         """Return the marks at some indices."""
-        return KeyMarks(self.words[indices], self.bits[indices])
+        return KeyMarks(self.fractions[indices], self.bits[indices])
 
 
-def _bit_numbers(hashes: NDArray[np.uint64]) -> list[NDArray[np.uint64]]:
-    """Return the numbers of the bits of each key in its word, 0 to 63."""
-    shifts = range(0, _BITS * _BIT_WIDTH, _BIT_WIDTH)
-    return [hashes >> np.uint64(shift) & np.uint64(63) for shift in shifts]
+def _bit_numbers(hashes: NDArray[np.uint64]) -> Iterator[NDArray[np.uint64]]:
+    """Yield the numbers of the bits of each key in its word, 0 to 63."""
+    for shift in range(0, _BITS * _BIT_WIDTH, _BIT_WIDTH):
+        yield hashes >> np.uint64(shift) & np.uint64(63)
 
 
+def _words_at(fractions: NDArray[np.uint64], words: int) -> Positions:
+    """Return which of the words of a filter each key has. ``words``: how many there are."""
+    return (fractions * np.uint64(words) >> np.uint64(WORD_SHIFT)).view(np.int64)
+
+
+@cache
+def bit_pairs() -> Sequence[int]:
+    """Return the two bits that each 12 bits of a hash stand for: see `mark_of`."""
+    return [1 << (pair & 63) | 1 << (pair >> _BIT_WIDTH) for pair in range(PAIR_MASK + 1)]
+
+
+def mark_of(key: bytes) -> tuple[int, int]:
+    """Return the fraction and the bits of one key: see `KeyMarks`."""
+    digest = xxh64_intdigest(key, SEED)
+    pairs = bit_pairs()
+    bits = pairs[digest & PAIR_MASK] | pairs[digest >> PAIR_WIDTH & PAIR_MASK]
+    return digest >> WORD_SHIFT, bits
+
+
+def key_hashes(keys: Bytes) -> NDArray[np.uint64]:
+    """Return the hash of every key, uint64."""
+    if len(keys) <= _FEW_KEYS:
+        return np.array([xxh64_intdigest(key, SEED) for key in keys.to_pylist()], np.uint64)
+    data, offsets = parts_of(keys)
+    return hashes_at(data, offsets[:-1], lengths_of(keys))
+
+
+def hashes_at(buffer: Buffer, starts: Positions, lengths: Positions) -> NDArray[np.uint64]:
+    """Return the hash of each of the keys that begin at some places, uint64."""
+    hashes = np.empty(len(starts), np.uint64)
+    seeds = np.full(min(len(starts), _KEYS_AT_ONCE), SEED, np.uint64)
+    for start in range(0, len(starts), _KEYS_AT_ONCE):
+        part = slice(start, start + _KEYS_AT_ONCE)
+        count = len(starts[part])
+        hashes[part] = hash_bytes(buffer, starts[part], lengths[part], seeds[:count])
+    return hashes
+
+
+def hashes_in(pages: Pages, low: bytes | None, high: bytes | None) -> NDArray[np.uint64]:
+    """Return the hashes of the keys of a file with ``low <= key < high``: see `key_hashes`.
+
+    ValueError or IndexError if the file is damaged.
+    """
+    hashes = [
+        hashes_at(pages.buffer, pages.key_starts(nodes), pages.key_lengths(nodes))
+        for nodes in pages.nodes_between(low, high, _LEAVES_AT_ONCE)
+    ]
+    return np.concatenate([np.empty(0, np.uint64), *hashes])
+
+
+def words_for(keys: int) -> int:
+    """Return how many words the filter of some keys has, for 9.25 to 10.4 bits per key.
+
+    It is 8 to 15 times a power of two: files of about one size have filters of one size.
+    """
+    least = max(-(-keys * _QUARTER_BITS_PER_KEY // (4 * 64)), 1)
+    shift = max(least.bit_length() - 4, 0)
+    return -(-least >> shift) << shift
+
+
+def filter_words(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the words of the filter of keys with some hashes."""
+    count = words_for(len(hashes))
+    is_set = np.zeros(count * 64, np.bool_)
+    for start in range(0, len(hashes), _KEYS_AT_ONCE):
+        part = hashes[start : start + _KEYS_AT_ONCE]
+        firsts = _words_at(part >> np.uint64(WORD_SHIFT), count) << _BIT_WIDTH
+        for number in _bit_numbers(part):
+            is_set[firsts + number.view(np.int64)] = True
+    words: NDArray[np.uint64] = np.packbits(is_set, bitorder="little").view("<u8")
+    return words
+
+
+@dataclass(frozen=True, slots=True)
 class KeyFilter:
-    """The filter of some keys, which are known by their hashes. Immutable."""
+    """The filter of a table's keys in a file. Immutable.
 
-    def __init__(self, hashes: NDArray[np.uint64]) -> None:
-        """``hashes``: those of all keys of a file, see `key_hashes`."""
-        bits = _bits_for(len(hashes))
-        self._mask = bits // 64 - 1
-        is_set = np.zeros(bits, np.bool_)
-        words = (hashes >> np.uint64(_BITS * _BIT_WIDTH)).view(np.int64) & self._mask
-        for number in _bit_numbers(hashes):
-            is_set[(words << _BIT_WIDTH) + number.view(np.int64)] = True
-        self._words = np.packbits(is_set, bitorder="little").view("<u8")
+    ``words``: uint64, perhaps in the map of the file, which they keep there.
+    """
+
+    words: NDArray[np.uint64]
 
     @classmethod
-    def of(
-        cls, pages: Pages, low: bytes | None = None, high: bytes | None = None
-    ) -> KeyFilter | None:
-        """Return the filter of the keys of a file with ``low <= key < high`` (None: unbounded).
-
-        None if the memory for filters is taken. ValueError or IndexError if the file is damaged.
-        """
-        size = _bits_for(pages.entries_between(low, high)) // 8
-        if not filter_memory.reserve(size):
-            return None
-        try:
-            key_filter = cls(hashes_in(pages, low, high))
-            # The number of entries was an estimate.
-            surplus = key_filter.nbytes - size
-            if surplus > 0 and not filter_memory.reserve(surplus):
-                filter_memory.release(size)
-                return None
-            filter_memory.release(max(-surplus, 0))
-        except BaseException:
-            filter_memory.release(size)
-            raise
-        weakref.finalize(key_filter, filter_memory.release, key_filter.nbytes)
-        return key_filter
-
-    @property
-    def nbytes(self) -> int:
-        """The memory that it takes."""
-        return self._words.nbytes
+    def of(cls, hashes: NDArray[np.uint64]) -> KeyFilter:
+        """Return that of keys with some hashes: see `key_hashes`."""
+        return cls(filter_words(hashes))
 
     def may_hold(self, marks: KeyMarks) -> NDArray[np.bool_]:
         """Return for each key's marks whether the file may have the key."""
-        return _are_set(self._words[marks.words & self._mask], marks.bits)
+        words = self.words[_words_at(marks.fractions, len(self.words))]
+        are_set: NDArray[np.bool_] = (words & marks.bits) == marks.bits
+        return are_set
 
 
 class GrowingFilter:
@@ -129,8 +174,7 @@ class GrowingFilter:
 
     def __init__(self, capacity: int) -> None:
         """``capacity``: for how many keys, a power of two; more of them let more others pass."""
-        self._mask = capacity * _BITS_PER_ADDED_KEY // 64 - 1
-        self._words = np.zeros(self._mask + 1, np.uint64)
+        self._words = np.zeros(capacity * _BITS_PER_ADDED_KEY // 64, np.uint64)
         self._room = capacity
 
     @property
@@ -140,97 +184,10 @@ class GrowingFilter:
 
     def add(self, marks: KeyMarks) -> None:
         """Add some keys, whether or not they are there already."""
-        np.bitwise_or.at(self._words, marks.words & self._mask, marks.bits)
+        places = _words_at(marks.fractions, len(self._words))
+        np.bitwise_or.at(self._words, places, marks.bits)
         self._room -= len(marks)
 
     def may_hold(self, marks: KeyMarks) -> NDArray[np.bool_]:
         """Return for each key's marks whether the key may have been added."""
-        return _are_set(self._words[marks.words & self._mask], marks.bits)
-
-
-class SpanFilter:
-    """The filter of a table's keys in one file, made once it pays. Safe between threads.
-
-    It pays for a file in which many keys were looked up in vain. ``filter``: None until then.
-    """
-
-    def __init__(self, pages: Pages, low: bytes, high: bytes) -> None:
-        """The keys are those with ``low <= key < high``.
-
-        ValueError or IndexError if a page is damaged.
-        """
-        self._pages, self._low, self._high = pages, low, high
-        self._entries = pages.entries_between(low, high)
-        self._misses = 0
-        self.filter: KeyFilter | None = None
-
-    def record_misses(self, count: int) -> None:
-        """Take note that so many keys were looked up that are not in the file."""
-        self._misses += count
-
-    def for_lookups(self, count: int) -> KeyFilter | None:
-        """Return the filter for the lookup of ``count`` keys; None if it does not pay.
-
-        ValueError or IndexError if a page is damaged.
-        """
-        if self.filter is None and (self._misses + count) * _ENTRIES_PER_LOOKUP >= self._entries:
-            self.filter = KeyFilter.of(self._pages, self._low, self._high)
-        return self.filter
-
-
-def _are_set(words: NDArray[np.uint64], bits: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    are_set: NDArray[np.bool_] = (words & bits) == bits
-    return are_set
-
-
-def _bits_for(entries: int) -> int:
-    """Return the bits of a filter of some entries, a power of two."""
-    return 1 << max((entries * _BITS_PER_KEY - 1).bit_length(), 6)
-
-
-def hashes_in(pages: Pages, low: bytes | None, high: bytes | None) -> NDArray[np.uint64]:
-    """Return the hashes of the keys of a file with ``low <= key < high``: see `key_hashes`.
-
-    ValueError or IndexError if the file is damaged.
-    """
-    hashes = [
-        _hashes(block.keys, block.key_starts, block.key_lengths)
-        for block in pages.blocks(low, high, _LEAVES_AT_ONCE)
-    ]
-    return np.concatenate([np.empty(0, np.uint64), *hashes])
-
-
-def key_hashes(keys: Bytes) -> NDArray[np.uint64]:
-    """Return a hash of the first and the last bytes of every key, uint64."""
-    data, offsets = parts_of(keys)
-    return _hashes(data, offsets[:-1], lengths_of(keys))
-
-
-def _hashes(buffer: Buffer, starts: Positions, lengths: Positions) -> NDArray[np.uint64]:
-    """Return the hash of each key from its words: after the table and the vnode, the last two."""
-    is_short = lengths < _WORD
-    if is_short.any():
-        hashes = np.empty(len(lengths), np.uint64)
-        short, long = np.flatnonzero(is_short), np.flatnonzero(~is_short)
-        (words,) = prefix_words(gather(buffer, starts[short], lengths[short]), 1)
-        hashes[short] = _mixed(_mixed(words ^ lengths[short].astype(np.uint64)))
-        if len(long):
-            hashes[long] = _hashes(buffer, starts[long], lengths[long])
-        return hashes
-    ends = starts + lengths
-    positions = (
-        np.minimum(starts + LEAST_PREFIX_BYTES, ends - _WORD),
-        np.maximum(starts, ends - 2 * _WORD),
-        ends - _WORD,
-    )
-    hashes = np.zeros(len(starts), np.uint64)
-    for position in positions:
-        hashes ^= load(buffer, position, "<u8").astype(np.uint64, copy=False)
-        hashes = _mixed(hashes)
-    # A product's low bits depend on the low bits of its factors only: one round is too few.
-    return _mixed(hashes)
-
-
-def _mixed(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    hashes = (hashes ^ (hashes >> np.uint64(32))) * _FACTOR
-    return hashes ^ (hashes >> np.uint64(29))
+        return KeyFilter(self._words).may_hold(marks)

@@ -271,19 +271,23 @@ class Pages:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The root's page of a B-tree, `NO_PAGE` if it is empty, and the number of its levels."""
+    """The root's page of a B-tree, `NO_PAGE` if it is empty, and the number of its levels.
+
+    ``end``: where the pages of the file end.
+    """
 
     page_size: int
     root: int
     depth: int
     entry_count: int
+    end: int
 
 
 def tree_of(buffer: Buffer) -> Tree:
     """Return the tree of a file that begins so, as its newer meta page says. Errors of `Pages`."""
     first = _read_meta(buffer, 0)
     meta = max(first, _read_meta(buffer, first[4]), key=lambda fields: fields[-1])
-    return Tree(first[4], meta[19], meta[14], meta[18])
+    return Tree(first[4], meta[19], meta[14], meta[18], (meta[20] + 1) * first[4])
 
 
 def _read_meta(buffer: Buffer, page: int) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ size and hash before there is a `SegmentFile` of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -27,10 +27,11 @@ from ..errors import CorruptionError, FilesystemError, RelstateError
 from ..forklock import ForkLock
 from .block import Block
 from .cursor import first_pairs, last_pairs
+from .filterblock import read_filters
 from .key import successor
-from .keyfilter import KeyFilter, SpanFilter, hashes_in
+from .keyfilter import KeyFilter, hashes_in
 from .keyindex import LookupIndex
-from .page import LayoutError, Pages
+from .page import LayoutError, Pages, tree_of
 from .search import (
     KeyRanges,
     RangeMatches,
@@ -123,8 +124,7 @@ class SegmentFile:
         self._lock = ForkLock()
         self._pages: Pages | None = None
         self._has_known_layout = True
-        # By the first key of the span.
-        self._span_filters: dict[bytes, SpanFilter] = {}
+        self._key_filters: Mapping[int, KeyFilter] | None = None
         self._lookup_index = LookupIndex()
         # The transaction keeps LMDB's file open; both are closed with the last reference.
         self._transaction: lmdb.Transaction | None = None
@@ -227,25 +227,22 @@ class SegmentFile:
             matches, nodes = index.find(keys, rows)
             return matches, pages.entries(nodes)
 
-    def key_filter(self, span: tuple[bytes, bytes], count: int) -> KeyFilter | None:
-        """Return a filter for the lookup of ``count`` keys of a span; None if it does not pay.
+    @property
+    def key_filters(self) -> Mapping[int, KeyFilter]:
+        """The filters of the keys of the tables that have one, by their ids.
 
-        None is made for a file with an index, which finds that a key is absent in little more time.
-        ``span``: the first and the last full key of a table in the file. CorruptionError, naming
-        the file, if a page is damaged.
+        CorruptionError, naming the file, if they are damaged.
         """
-        span_filter = self._span_filters.get(span[0])
-        if span_filter is None:
-            pages = self._paged()
-            if pages is None:
-                return None
+        filters = self._key_filters
+        if filters is None:
+            contents = self.contents
             with self._reporting_damage():
-                span_filter = SpanFilter(pages, span[0], span[1] + b"\0")
-            self._span_filters[span[0]] = span_filter
-        if span_filter.filter is not None or self._lookup_index.index is not None:
-            return span_filter.filter
-        with self._reporting_damage():
-            return span_filter.for_lookups(count)
+                try:
+                    filters = read_filters(contents, tree_of(contents).end)
+                except LayoutError:
+                    filters = {}
+            self._key_filters = filters
+        return filters
 
     def key_hashes(self, span: tuple[bytes, bytes]) -> NDArray[np.uint64] | None:
         """Return the hashes of the keys of a span: see `keyfilter.key_hashes`.
@@ -258,12 +255,6 @@ class SegmentFile:
             return None
         with self._reporting_damage():
             return hashes_in(pages, span[0], span[1] + b"\0")
-
-    def record_misses(self, span: tuple[bytes, bytes], count: int) -> None:
-        """Take note that so many keys of a span were looked up that are not there."""
-        span_filter = self._span_filters.get(span[0])
-        if span_filter is not None:
-            span_filter.record_misses(count)
 
     def prefix_getter(self) -> Callable[[bytes], list[tuple[bytes, bytes]]]:
         """Return the fastest function from a prefix to the entries whose keys begin with it.

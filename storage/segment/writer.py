@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from types import TracebackType
 from typing import Self, TypeAlias
 
@@ -39,6 +39,7 @@ from ..errors import StorageError, UnknownOutcomeError
 from ..log.segment_record import KEY_BOUND_BYTES, SegmentRecord, TableStatistics
 from ..paths import segment_path
 from .datafile import data_file
+from .filterblock import filter_block
 from .key import (
     EXPIRES,
     HEADER,
@@ -50,12 +51,15 @@ from .key import (
     table_id_of,
     table_ids_at,
 )
+from .keyfilter import KeyFilter, hashes_at
 from .longkey import has_long, pack
 from .room import page_bytes
 
 # A segment is cut at this size, with a reserve for pages that are emptier than expected.
 SEGMENT_BYTES = 60 << 20
 _TAKEN_BYTES = 4 << 20
+LEAST_FILTERED_KEYS = 4096
+"""A table with fewer keys in a segment has no filter there: see filterblock.py."""
 # The least of so few keys is found in less time than it takes to begin with arrays of them.
 _FEW_KEYS = 16
 
@@ -261,13 +265,32 @@ def write_segment(
 
     def parts() -> Iterator[memoryview]:
         nonlocal size
-        for part in data_file(*entries, order):
+        filters = filter_block(_key_filters(entries[0], order))
+        for part in chain(data_file(*entries, order), filters):
             digest.update(part.data)
             size += len(part)
             yield part.data
 
     environment.write(segment_path(name), parts())
     return SegmentRecord(name, size, digest.hexdigest(), tables)
+
+
+def _key_filters(keys: Bytes, order: Positions) -> dict[int, KeyFilter]:
+    """Return the filters of the keys at ``order``, which sorts them, of tables with many of them.
+
+    The least id of a table comes first.
+    """
+    if len(order) < LEAST_FILTERED_KEYS:
+        return {}
+    # A hash needs no order, and memory is read fastest in its own order.
+    rows = slice(None) if len(order) == len(keys) else np.sort(order)
+    data, offsets = parts_of(keys)
+    starts, lengths = offsets[:-1][rows], lengths_of(keys)[rows]
+    filters = {}
+    for table_id, part in _rows_by_table(data, starts, order, keys):
+        if len(starts[part]) >= LEAST_FILTERED_KEYS:
+            filters[table_id] = KeyFilter.of(hashes_at(data, starts[part], lengths[part]))
+    return filters
 
 
 def statistics(

@@ -21,12 +21,13 @@ from ..log.manifest_files import MissingManifestError
 from ..log.segment_record import TableStatistics
 from ..log.sequenced_segment import SequencedSegment
 from ..log.table_segments import DividedSegments
+from ..segment import longkey
 from ..segment.key import successor
 from ..segment.search import KeyRanges
 from ..segment.segment import SegmentFile
 from .coldfiles import ColdFile
 from .encoding import Encoding
-from .keylookups import Getter
+from .filteredgets import FilteredGet, Getter, possible_getters
 from .keysearch import SearchedFile
 from .rangetest import RangeTest
 from .run import Run, Span
@@ -129,7 +130,8 @@ class DividedFiles(TableFiles):
 
     def getters(self, full_key: bytes) -> tuple[Getter, ...]:
         """Return the lookup functions of the files that may hold a key, the newest file first."""
-        return tuple(map(self._getter, self._holding(full_key, full_key + b"\0")))
+        segments = self._holding(full_key, full_key + b"\0")
+        return possible_getters([*map(self._lookup, segments)], longkey.group_key(full_key))
 
     def prefix_getters(self, full_prefix: bytes) -> tuple[PrefixGetter, ...]:
         """Return what finds entries below a prefix; see `TableFiles.prefix_getters`."""
@@ -140,18 +142,18 @@ class DividedFiles(TableFiles):
         """Return the open files that may hold a key, the newest first."""
         return self._open(self._holding(full_key, full_key + b"\0"))
 
-    def _getter(self, segment: SequencedSegment) -> Getter:
+    def _lookup(self, segment: SequencedSegment) -> FilteredGet:
         file = self._held.get(segment.name)
         if file is not None and not file.is_damaged:
-            return file.getter()
+            return FilteredGet.of(file, self._table_id)
         if self._environment.is_remote:
             cold = self._cold_files.get(segment.name) or ColdFile(
                 self._environment, segment.record, self._verify, self._epoch
             )
             if cold.is_cold:
                 self._cold_files[segment.name] = cold
-                return cold
-        return self._open([segment])[0].getter()
+                return FilteredGet(cold)
+        return FilteredGet.of(self._open([segment])[0], self._table_id)
 
     def _holding(self, low: bytes, high: bytes) -> list[SequencedSegment]:
         """Return the segments that may have keys of a range in one vnode, the newest first."""

@@ -26,10 +26,10 @@ from ..segment.key import successor
 from ..segment.lookup_memory import index_memory
 from ..segment.segment import SegmentFile
 from .encoding import Encoding
+from .filteredgets import FilteredGet, Getter, newest_getters
 from .keydigests import digests_of, has_digests
 from .keyspan import KeySpan
 
-Getter: TypeAlias = Callable[[bytes], bytes | None]
 Lookups: TypeAlias = Sequence[Getter] | Mapping[int, Sequence[Getter]]
 
 # Files with more entries are always asked, and there are no slots for more entries together.
@@ -51,11 +51,11 @@ _MOST_SPANS = 64
 
 @dataclass(frozen=True, slots=True)
 class KeyFile:
-    """A file of a table. ``rows``: how many entries of the table it has; ``get``: its lookup."""
+    """A file of a table. ``rows``: how many entries of the table it has; ``lookup``: in it."""
 
     file: SegmentFile
     rows: int
-    get: Getter
+    lookup: FilteredGet
 
     @property
     def is_small(self) -> bool:
@@ -195,8 +195,8 @@ def plain_lookups(files: KeyFiles, count: Getter | None = None) -> KeyLookups:
     first = () if count is None else (count,)
 
     def lookups_of(_: VnodeFiles, numbers: Sequence[int]) -> Lookups:
-        getters = tuple(files.files[number].get for number in numbers)
-        return (*first, *getters) if len(getters) > 1 else getters
+        getters = newest_getters([files.files[number].lookup for number in numbers])
+        return (*first, *getters) if len(numbers) > 1 else getters
 
     return KeyLookups(files.by_vnode(lookups_of))
 
@@ -217,7 +217,7 @@ def lookups_by_slots(files: KeyFiles, encoding: Encoding) -> KeyLookups | None:
             chosen = [(number, files.files[number]) for number in numbers]
             return _BySlot(
                 [
-                    (_bit(group, number) if file.is_small else _ALWAYS, file.get)
+                    (_bit(group, number) if file.is_small else _ALWAYS, file.lookup)
                     for number, file in chosen
                 ]
             )
@@ -273,12 +273,12 @@ class _Count:
 class _BySlot(dict[int, Sequence[Getter]]):
     """The functions of some files, by the byte of a slot."""
 
-    def __init__(self, getters: Sequence[tuple[int, Getter]]) -> None:
-        """``getters``: each with the bit of bytes for which it is one of them, or `_ALWAYS`."""
+    def __init__(self, lookups: Sequence[tuple[int, FilteredGet]]) -> None:
+        """``lookups``: each with the bit of bytes for which it is one of them, or `_ALWAYS`."""
         super().__init__()
-        self._getters = getters
+        self._lookups = lookups
 
     def __missing__(self, byte: int) -> Sequence[Getter]:
         bits = byte | _ALWAYS
-        getters = self[byte] = tuple(get for bit, get in self._getters if bits & bit)
+        getters = self[byte] = newest_getters([get for bit, get in self._lookups if bits & bit])
         return getters

@@ -20,6 +20,7 @@ from relstate.vnode import cached_property
 
 from ..codec.ragged import Bytes, Positions, parts_of
 from ..segment.block import Block
+from ..segment.key import table_id_of
 from ..segment.keyfilter import KeyMarks, key_hashes
 from ..segment.segment import SegmentFile
 from .keyspan import KeySpan, KeyWords
@@ -138,10 +139,7 @@ class _KeySearch:
         indices = self._candidates(file, is_open)
         if not len(indices):
             return indices, []
-        matches, entries = self._look_up(file.file, indices)
-        if len(matches) < len(indices):
-            file.file.record_misses(file.span, len(indices) - len(matches))
-        return matches, entries
+        return self._look_up(file.file, indices)
 
     def _look_up(self, file: SegmentFile, indices: Positions) -> tuple[Positions, Block | _Pairs]:
         """Return (indices, entries) of those of some keys, at least one, that a file has."""
@@ -172,7 +170,7 @@ class _KeySearch:
         indices: Positions = may_hold.nonzero()[0] + inside.start
         if len(indices) <= _FEW_OF_A_FILE:
             return indices
-        key_filter = file.file.key_filter(file.span, len(indices))
+        key_filter = file.file.key_filters.get(table_id_of(file.span[0]))
         if key_filter is None:
             return indices
         are_all = len(indices) == inside.stop - inside.start

@@ -9,7 +9,6 @@ Does not know: which version of a key is visible; files whose names are read whe
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -26,20 +25,20 @@ from ..environment import Environment
 from ..errors import SegmentMissingError
 from ..log.expired_read import missing_segment_error
 from ..log.sequenced_segment import SequencedSegment
+from ..segment import longkey
 from ..segment.registry import registry
 from ..segment.search import KeyRanges
 from ..segment.segment import SegmentFile
 from .coldfiles import ColdFile, cold_files
 from .encoding import Encoding
+from .filteredgets import FilteredGet, Getter, possible_getters
 from .keylookups import (
     FilesOfVnodes,
-    Getter,
     KeyFile,
     KeyFiles,
     KeyLookups,
     lookups_by_slots,
     lookups_until_slots,
-    plain_lookups,
 )
 from .keysearch import SearchedFile
 from .keyspan import KeySpan
@@ -80,8 +79,6 @@ class TableFiles:
         # Of every segment that was opened, by its name: vacuum may remove what is not open.
         self._held: dict[str, SegmentFile] = {}
         self.key_lookups: KeyLookups | None = None
-        # What `getters` returns, for all ways to read.
-        self._plain_lookups: KeyLookups | None = None
         self._key_files: KeyFiles | None = None
         self._prefix_getters: Sequence[tuple[PrefixGetter, ...]] | None = None
         self.newest_below_by_vnode: Sequence[PrefixGetter] | None = None
@@ -148,7 +145,7 @@ class TableFiles:
         self._bytes_of_gets = 0
 
     def _forget_lookups(self) -> None:
-        self.key_lookups = self._key_files = self._plain_lookups = None
+        self.key_lookups = self._key_files = None
         self._prefix_getters = self.newest_below_by_vnode = None
 
     def _sorted_runs(
@@ -234,8 +231,8 @@ class TableFiles:
     def getters(self, full_key: bytes) -> tuple[Getter, ...]:
         """Return the lookup functions of the files that may hold a key, the newest file first."""
         prefix = self._encoding.prefix
-        lookups = self._plain_lookups
-        if lookups is None:
+        key_files = self._key_files
+        if key_files is None:
             cold = self._cold_lookups()
             if cold is not None:
                 return cold.by_vnode[prefix.vnode_of(full_key)]
@@ -243,13 +240,12 @@ class TableFiles:
             if few is not None:
                 return few
             key_files = self._open_key_files()
-            lookups = plain_lookups(key_files)
-            self._key_files, self._plain_lookups = key_files, lookups
+            self._key_files = key_files
             fill = WeakMethod(self._fill_slots)
             self.key_lookups = lookups_until_slots(key_files, self._table_id, fill)
-        bounds, by_span = lookups.by_vnode[prefix.vnode_of(full_key)]
-        getters: tuple[Getter, ...] = by_span[bisect_right(bounds, full_key[prefix.size :])]
-        return getters
+        numbers = key_files.of_vnodes.holding(prefix.vnode_of(full_key), full_key[prefix.size :])
+        lookups = [key_files.files[number].lookup for number in numbers]
+        return possible_getters(lookups, longkey.group_key(full_key))
 
     def _getters_of_few(self, full_key: bytes) -> tuple[Getter, ...] | None:
         """Return the lookup functions of the files that may hold a key, before all are open.
@@ -268,7 +264,8 @@ class TableFiles:
         self._bytes_of_gets += sum(segment.record.size for segment in new)
         if 2 * self._bytes_of_gets > sum(segment.record.size for segment in self.segments):
             return None
-        return tuple(file.getter() for file in self._open(segments))
+        lookups = [FilteredGet.of(file, self._table_id) for file in self._open(segments)]
+        return possible_getters(lookups, longkey.group_key(full_key))
 
     @cached_property
     def _files_of_vnodes(self) -> FilesOfVnodes:
@@ -278,7 +275,11 @@ class TableFiles:
 
     def _open_key_files(self) -> KeyFiles:
         files = [
-            KeyFile(file, segment.statistics_of(self._table_id).rows, file.getter())
+            KeyFile(
+                file,
+                segment.statistics_of(self._table_id).rows,
+                FilteredGet.of(file, self._table_id),
+            )
             for segment, file in zip(self.segments, self.opened, strict=True)
         ]
         return KeyFiles(files, self._files_of_vnodes)

@@ -1,25 +1,33 @@
-"""Laws of the filter of a file's keys: no key is left out, and few others are let pass."""
+"""Laws of the filter of keys: no key is left out, and few others are let pass."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import cast
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from xxhash import xxh64_intdigest
 
-from relstate.storage.paths import segment_path
 from relstate.storage.segment import keyfilter
-from relstate.storage.segment.keyfilter import KeyFilter, KeyMarks, key_hashes
-from relstate.storage.segment.lookup_memory import LookupMemory
-from relstate.storage.segment.page import Pages
-from support.segments import folder_for_segments, write_pairs
+from relstate.storage.segment.keyfilter import (
+    SEED,
+    WORD_SHIFT,
+    GrowingFilter,
+    KeyFilter,
+    KeyMarks,
+    key_hashes,
+    mark_of,
+    words_for,
+)
+
+_KEYS = st.lists(st.binary(min_size=1, max_size=511), unique=True, max_size=40)
 
 
-def _hashes(keys: Sequence[bytes]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+def _hashes(keys: Sequence[bytes]) -> NDArray[np.uint64]:
     return key_hashes(pa.array(keys, pa.large_binary()))
 
 
@@ -27,124 +35,76 @@ def _marks(keys: Sequence[bytes]) -> KeyMarks:
     return KeyMarks.of(_hashes(keys))
 
 
-@pytest.mark.parametrize("width", [1, 6, 7, 8, 9, 12, 15, 16, 17, 40, 500])
-def test_a_key_of_the_file_is_never_left_out(tmp_path: Path, width: int) -> None:
-    """Keys of any length, shorter than a word too, in one file or in several filters."""
+@given(keys=_KEYS, others=_KEYS)
+def test_a_key_of_the_file_is_never_left_out(keys: list[bytes], others: list[bytes]) -> None:
+    """Keys of any length; asked all at once or one by one, with the same answers."""
+    key_filter = KeyFilter.of(_hashes(keys))
+    assert key_filter.may_hold(_marks(keys)).all()
+
+    words = key_filter.words.data
+    answers = []
+    for key in others:
+        fraction, bits = mark_of(key)
+        answers.append(words[fraction * len(words) >> WORD_SHIFT] & bits == bits)
+    assert answers == key_filter.may_hold(_marks(others)).tolist()
+
+
+@pytest.mark.parametrize("width", [1, 3, 8, 11, 16, 31, 32, 41, 129, 511])
+def test_many_keys_have_the_hashes_of_single_ones(
+    width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hash is XXH64, whether few keys are hashed or many, in several steps."""
     draw = np.random.default_rng(width)
-    pairs = {draw.bytes(width): b"value" for _ in range(300)} | {b"k": b"", b"k" * 30: b""}
-    environment = folder_for_segments(tmp_path)
-    record = write_pairs(environment, sorted(pairs.items()))
+    keys = [draw.bytes(width) for _ in range(50)] + [draw.bytes(width // 2 + 1)]
+    expected = [xxh64_intdigest(key, SEED) for key in keys]
+    assert _hashes(keys).tolist() == expected
 
-    key_filter = KeyFilter.of(Pages(environment.map(segment_path(record.name))))
+    monkeypatch.setattr(keyfilter, "_FEW_KEYS", 0)
+    monkeypatch.setattr(keyfilter, "_KEYS_AT_ONCE", 16)
+    assert _hashes(keys).tolist() == expected
 
-    assert key_filter is not None
-    assert key_filter.may_hold(_marks(list(pairs))).all()
 
-
-def test_few_keys_that_are_not_there_are_let_pass() -> None:
-    """One in about a hundred, of keys that differ in their last bytes or in their first ones."""
+@pytest.mark.parametrize(
+    "template", ["1234%08d", "1%05d", "%08d and more", "the same beginning of all keys %08d"]
+)
+def test_few_keys_that_are_not_there_are_let_pass(template: str) -> None:
+    """One in forty, of keys that differ in their last bytes or in their first ones."""
     numbers = range(20_000)
-    for template in ("1234%08d", "1%05d", "%08d and more", "the same beginning of all keys %08d"):
-        key_filter = KeyFilter(_hashes([(template % (2 * number)).encode() for number in numbers]))
-        absent = _marks([(template % (2 * number + 1)).encode() for number in numbers])
+    key_filter = KeyFilter.of(_hashes([(template % (2 * number)).encode() for number in numbers]))
+    absent = _marks([(template % (2 * number + 1)).encode() for number in numbers])
 
-        assert key_filter.may_hold(absent).mean() < 0.02
+    assert key_filter.may_hold(absent).mean() < 0.025
 
 
-def test_the_filter_of_an_empty_file_lets_nothing_pass() -> None:
+def test_a_filter_takes_at_most_1_3_bytes_per_key() -> None:
+    """And at least what keeps the promise of few that are let pass; one word at least."""
+    for keys in (4096, 5000, 10_000, 65_536, 100_001, 931_000, 1 << 20, 4_000_000):
+        assert 9.25 <= words_for(keys) * 64 / keys <= 10.45
+    assert words_for(0) == words_for(1) == 1
+
+
+def test_files_of_about_one_size_have_filters_of_one_size() -> None:
+    """There are eight sizes between one number of keys and its double."""
+    assert len({words_for(keys) for keys in range(100_000, 200_000, 100)}) <= 9
+
+
+def test_the_filter_of_no_keys_lets_nothing_pass() -> None:
     """There is no key in it."""
-    key_filter = KeyFilter(np.empty(0, np.uint64))
+    key_filter = KeyFilter.of(np.empty(0, np.uint64))
 
     assert not key_filter.may_hold(_marks([b"a long enough key"])).any()
     assert key_filter.may_hold(_marks([])).tolist() == []
 
 
-def test_the_filters_of_a_process_take_a_bounded_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """There is none for a file if those that are in use leave no room for it."""
-    monkeypatch.setattr(keyfilter, "filter_memory", LookupMemory(3000))
-    environment = folder_for_segments(tmp_path)
-    pairs = [(b"key %04d" % number, b"") for number in range(1000)]
-    pages = Pages(environment.map(segment_path(write_pairs(environment, pairs).name)))
+def test_a_growing_filter_has_what_was_added() -> None:
+    """In any number of steps, and is full once it has as many keys as it is made for."""
+    keys = [b"key %d" % number for number in range(1000)]
+    growing = GrowingFilter(1024)
+    growing.add(_marks(keys[:500]))
+    assert growing.may_hold(_marks(keys)).mean() < 0.51
+    growing.add(_marks(keys[500:]))
 
-    key_filter = KeyFilter.of(pages)
-    assert key_filter is not None
-    assert key_filter.nbytes == 2048
-    assert KeyFilter.of(pages) is None
-    del key_filter
-    assert KeyFilter.of(pages) is not None
-
-
-def test_threads_may_make_filters_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No more memory is reserved than there is, and all of it is released."""
-    memory = LookupMemory(3 * 2048)
-    monkeypatch.setattr(keyfilter, "filter_memory", memory)
-    environment = folder_for_segments(tmp_path)
-    pairs = [(b"key %04d" % number, b"") for number in range(1000)]
-    pages = Pages(environment.map(segment_path(write_pairs(environment, pairs).name)))
-
-    with ThreadPoolExecutor(8) as pool:
-        made = [future.result() for future in [pool.submit(KeyFilter.of, pages) for _ in range(40)]]
-
-    assert sum(key_filter is not None for key_filter in made) == 3
-    del made
-    assert memory.reserve(3 * 2048)
-
-
-def test_the_memory_for_a_damaged_file_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next file can have it."""
-    memory = LookupMemory(8)
-    monkeypatch.setattr(keyfilter, "filter_memory", memory)
-
-    class Damaged:
-        def entries_between(self, *_: object) -> int:
-            return 1
-
-        def blocks(self, *_: object) -> None:
-            raise ValueError("damaged")
-
-    with pytest.raises(ValueError, match="damaged"):
-        KeyFilter.of(cast("Pages", Damaged()))
-    assert memory.reserve(8)
-
-
-def test_the_filter_of_a_range_holds_its_keys_only(tmp_path: Path) -> None:
-    """Those of other tables of the file take no memory of it, and are not let pass."""
-    environment = folder_for_segments(tmp_path)
-    pairs = [
-        (b"%s key %06d" % (table, number), b"") for table in (b"a", b"b") for number in range(4000)
-    ]
-    pages = Pages(environment.map(segment_path(write_pairs(environment, pairs).name)))
-    keys = [key for key, _ in pairs]
-
-    key_filter = KeyFilter.of(pages, keys[4000], keys[-1] + b"\0")
-
-    assert key_filter is not None
-    assert key_filter.may_hold(_marks(keys[4000:])).all()
-    assert key_filter.may_hold(_marks(keys[:4000])).mean() < 0.02
-    whole = KeyFilter.of(pages)
-    assert whole is not None
-    assert key_filter.nbytes == whole.nbytes / 2
-
-
-def test_memory_that_an_estimate_left_out_is_reserved_or_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The number of keys in a range is an estimate: pages with long values have few of them."""
-    memory = LookupMemory(3000)
-    monkeypatch.setattr(keyfilter, "filter_memory", memory)
-    environment = folder_for_segments(tmp_path)
-    pairs = [(b"a key %06d" % number, b"v" * 1500) for number in range(1000)]
-    pairs += [(b"b key %06d" % number, b"") for number in range(1000)]
-    pages = Pages(environment.map(segment_path(write_pairs(environment, pairs).name)))
-    assert pages.entries_between(b"b", None) < 100
-
-    key_filter = KeyFilter.of(pages, b"b", None)
-
-    assert key_filter is not None
-    assert key_filter.nbytes == 2048
-    assert KeyFilter.of(pages, b"b", None) is None
-    assert not memory.reserve(3000 - 2048 + 1)
-    del key_filter
-    assert memory.reserve(3000)
+    assert growing.may_hold(_marks(keys)).all()
+    assert not growing.is_full
+    growing.add(_marks(keys[:24]))
+    assert growing.is_full
