@@ -31,9 +31,10 @@ from .page import Pages
 SEED = 0
 _QUARTER_BITS_PER_KEY = 37
 WORD_SHIFT = 32
-_BITS, _BIT_WIDTH = 4, 6
-PAIR_WIDTH = 2 * _BIT_WIDTH
-PAIR_MASK = (1 << PAIR_WIDTH) - 1
+BIT_WIDTH = 6
+_BITS = 4
+PAIR_WIDTH = 2 * BIT_WIDTH
+BIT_MASK, PAIR_MASK = (1 << BIT_WIDTH) - 1, (1 << PAIR_WIDTH) - 1
 # Arrays of so many words stay in the processor's cache.
 _KEYS_AT_ONCE = 8192
 _LEAVES_AT_ONCE = 64
@@ -71,8 +72,8 @@ class KeyMarks:
 
 def _bit_numbers(hashes: NDArray[np.uint64]) -> Iterator[NDArray[np.uint64]]:
     """Yield the numbers of the bits of each key in its word, 0 to 63."""
-    for shift in range(0, _BITS * _BIT_WIDTH, _BIT_WIDTH):
-        yield hashes >> np.uint64(shift) & np.uint64(63)
+    for shift in range(0, _BITS * BIT_WIDTH, BIT_WIDTH):
+        yield hashes >> np.uint64(shift) & np.uint64(BIT_MASK)
 
 
 def _words_at(fractions: NDArray[np.uint64], words: int) -> Positions:
@@ -83,7 +84,7 @@ def _words_at(fractions: NDArray[np.uint64], words: int) -> Positions:
 @cache
 def bit_pairs() -> Sequence[int]:
     """Return the two bits that each 12 bits of a hash stand for: see `mark_of`."""
-    return [1 << (pair & 63) | 1 << (pair >> _BIT_WIDTH) for pair in range(PAIR_MASK + 1)]
+    return [1 << (pair & BIT_MASK) | 1 << (pair >> BIT_WIDTH) for pair in range(PAIR_MASK + 1)]
 
 
 def mark_of(key: bytes) -> tuple[int, int]:
@@ -141,7 +142,7 @@ def filter_words(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
     is_set = np.zeros(count * 64, np.bool_)
     for start in range(0, len(hashes), _KEYS_AT_ONCE):
         part = hashes[start : start + _KEYS_AT_ONCE]
-        firsts = _words_at(part >> np.uint64(WORD_SHIFT), count) << _BIT_WIDTH
+        firsts = _words_at(part >> np.uint64(WORD_SHIFT), count) << BIT_WIDTH
         for number in _bit_numbers(part):
             is_set[firsts + number.view(np.int64)] = True
     words: NDArray[np.uint64] = np.packbits(is_set, bitorder="little").view("<u8")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ..forklock import ForkLock
 
-_MOST_FILTER_BYTES = 64 << 20
+_MOST_FILTER_BYTES = 128 << 20
 _MOST_INDEX_BYTES = 64 << 20
 _MOST_DIGEST_BYTES = 16 << 20
 

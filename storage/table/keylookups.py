@@ -26,7 +26,7 @@ from ..segment.key import successor
 from ..segment.lookup_memory import index_memory
 from ..segment.segment import SegmentFile
 from .encoding import Encoding
-from .filteredgets import FilteredGet, Getter, newest_getters
+from .filteredgets import FilteredGets, Getter
 from .keydigests import digests_of, has_digests
 from .keyspan import KeySpan
 
@@ -51,11 +51,10 @@ _MOST_SPANS = 64
 
 @dataclass(frozen=True, slots=True)
 class KeyFile:
-    """A file of a table. ``rows``: how many entries of the table it has; ``lookup``: in it."""
+    """A file of a table. ``rows``: how many entries of the table it has."""
 
     file: SegmentFile
     rows: int
-    lookup: FilteredGet
 
     @property
     def is_small(self) -> bool:
@@ -131,9 +130,13 @@ class FilesOfVnodes:
 
 @dataclass(frozen=True, slots=True)
 class KeyFiles:
-    """The open files of a table, the newest first, and which may have the keys of each vnode."""
+    """The open files of a table, the newest first, and which may have the keys of each vnode.
+
+    ``gets``: the lookups in them.
+    """
 
     files: Sequence[KeyFile]
+    gets: FilteredGets
     of_vnodes: FilesOfVnodes
 
     @property
@@ -195,7 +198,7 @@ def plain_lookups(files: KeyFiles, count: Getter | None = None) -> KeyLookups:
     first = () if count is None else (count,)
 
     def lookups_of(_: VnodeFiles, numbers: Sequence[int]) -> Lookups:
-        getters = newest_getters([files.files[number].lookup for number in numbers])
+        getters = files.gets.newest(numbers)
         return (*first, *getters) if len(numbers) > 1 else getters
 
     return KeyLookups(files.by_vnode(lookups_of))
@@ -215,12 +218,8 @@ def lookups_by_slots(files: KeyFiles, encoding: Encoding) -> KeyLookups | None:
 
         def lookups_of(group: VnodeFiles, numbers: Sequence[int]) -> Lookups:
             chosen = [(number, files.files[number]) for number in numbers]
-            return _BySlot(
-                [
-                    (_bit(group, number) if file.is_small else _ALWAYS, file.lookup)
-                    for number, file in chosen
-                ]
-            )
+            bits = [_bit(group, number) if file.is_small else _ALWAYS for number, file in chosen]
+            return _BySlot([*zip(bits, numbers, strict=True)], files.gets)
 
         lookups = KeyLookups(files.by_vnode(lookups_of), slots.data, size - 1)
     except BaseException:
@@ -273,12 +272,16 @@ class _Count:
 class _BySlot(dict[int, Sequence[Getter]]):
     """The functions of some files, by the byte of a slot."""
 
-    def __init__(self, lookups: Sequence[tuple[int, FilteredGet]]) -> None:
-        """``lookups``: each with the bit of bytes for which it is one of them, or `_ALWAYS`."""
+    def __init__(self, files: Sequence[tuple[int, int]], gets: FilteredGets) -> None:
+        """``files``: the numbers of some of ``gets``, each after the bit of bytes for which it is
+        one of them, or `_ALWAYS`.
+        """
         super().__init__()
-        self._lookups = lookups
+        self._files, self._gets = files, gets
 
     def __missing__(self, byte: int) -> Sequence[Getter]:
         bits = byte | _ALWAYS
-        getters = self[byte] = newest_getters([get for bit, get in self._lookups if bits & bit])
+        getters = self[byte] = self._gets.newest(
+            [number for bit, number in self._files if bits & bit]
+        )
         return getters

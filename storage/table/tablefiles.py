@@ -31,7 +31,7 @@ from ..segment.search import KeyRanges
 from ..segment.segment import SegmentFile
 from .coldfiles import ColdFile, cold_files
 from .encoding import Encoding
-from .filteredgets import FilteredGet, Getter, possible_getters
+from .filteredgets import FilteredGet, FilteredGets, Getter, possible_getters
 from .keylookups import (
     FilesOfVnodes,
     KeyFile,
@@ -244,8 +244,7 @@ class TableFiles:
             fill = WeakMethod(self._fill_slots)
             self.key_lookups = lookups_until_slots(key_files, self._table_id, fill)
         numbers = key_files.of_vnodes.holding(prefix.vnode_of(full_key), full_key[prefix.size :])
-        lookups = [key_files.files[number].lookup for number in numbers]
-        return possible_getters(lookups, longkey.group_key(full_key))
+        return key_files.gets.possible(numbers, longkey.group_key(full_key))
 
     def _getters_of_few(self, full_key: bytes) -> tuple[Getter, ...] | None:
         """Return the lookup functions of the files that may hold a key, before all are open.
@@ -274,15 +273,10 @@ class TableFiles:
         return FilesOfVnodes.of(by_shard, shard_of, self._key_spans)
 
     def _open_key_files(self) -> KeyFiles:
-        files = [
-            KeyFile(
-                file,
-                segment.statistics_of(self._table_id).rows,
-                FilteredGet.of(file, self._table_id),
-            )
-            for segment, file in zip(self.segments, self.opened, strict=True)
-        ]
-        return KeyFiles(files, self._files_of_vnodes)
+        files = self.opened
+        rows = (segment.statistics_of(self._table_id).rows for segment in self.segments)
+        gets = FilteredGets([FilteredGet.of(file, self._table_id) for file in files])
+        return KeyFiles([*map(KeyFile, files, rows)], gets, self._files_of_vnodes)
 
     def _fill_slots(self) -> None:
         """Let slots say which files to ask for a key."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from relstate.storage import Kind, SegmentRecord, Store
@@ -20,7 +21,10 @@ from relstate.storage.log.log import Log
 from relstate.storage.log.segment_record import KEY_BOUND_BYTES, TableStatistics
 from relstate.storage.log.view import ViewProgress
 from relstate.storage.paths import LOG, SEGMENTS, SIGNAL, checkpoint_path, entry_path
+from relstate.storage.segment import writer
+from relstate.storage.segment.filterblock import filter_block
 from relstate.storage.segment.key import HEADER, PART, KeyPrefix
+from relstate.storage.segment.keyfilter import KeyFilter
 from relstate.storage.table.header import FIXED, is_delete
 from support.segments import Pair, write_pairs
 from support.stores import committed, unsynced, upsert, written
@@ -270,6 +274,27 @@ def test_a_part_in_another_vnode_is_found(documents: Store) -> None:
     record = commit_pairs(documents, pairs, table_id=2)
 
     assert "another vnode" in problem_of(documents, record)
+
+
+def test_a_filter_that_leaves_out_a_key_is_found(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lookup would not find the row; a compaction writes another filter."""
+    monkeypatch.setattr(writer, "LEAST_FILTERED_KEYS", 1)
+    commit_pairs(store, [entry_of(store, 4, "d")], name="whole")
+    assert store.check().ok
+    words = KeyFilter(np.zeros(1, np.uint64))
+    with monkeypatch.context() as patch:
+        patch.setattr(writer, "filter_block", lambda _: filter_block({1: words}))
+        commit_pairs(store, [entry_of(store, 9, "x")], name="damaged")
+
+    key = entry_of(store, 9, "x")[0].hex()
+    (problem,) = store.check().problems
+    assert problem.startswith(f"{store.path}/{SEGMENTS}/damaged.lmdb: its filter leaves out 1 of 1")
+    assert f"keys of table 1, the first is {key}" in problem
+
+    store.compact("t")
+    assert store.table("t").get(9) == (9, "x")
 
 
 def test_an_empty_segment_is_found(store: Store) -> None:

@@ -35,6 +35,8 @@ from relstate.storage.errors import (
 )
 from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.maintenance.vacuum import VacuumReport
+from relstate.storage.segment import writer
+from relstate.storage.table import filteredgets, keylookups, keysearch
 from support.clock import ManualClock
 from support.commits import UnsyncedDisk
 from support.examples import Seeds
@@ -400,6 +402,23 @@ def same_rows(actual: Sequence[Row], expected: Sequence[Row]) -> bool:
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
 def test_a_store_is_a_dict_of_every_epoch(shape: Shape, vnode_count: int, seeds: Seeds) -> None:
     """Random writes, reads, reopenings and snapshots agree with a dict, and check passes."""
+    machine = type("Machine", (StoreMachine,), {"shape": shape, "vnode_count": vnode_count})
+    effort = settings(max_examples=len(seeds(16)), stateful_step_count=25)
+    run_state_machine_as_test(machine, settings=effort)
+
+
+@pytest.mark.parametrize("vnode_count", [1, 300, 32768])
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+def test_a_store_with_filters_in_all_files_is_a_dict_of_every_epoch(
+    shape: Shape, vnode_count: int, seeds: Seeds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However few keys a file has, and with filters that are asked one by one or together."""
+    monkeypatch.setattr(writer, "LEAST_FILTERED_KEYS", 1)
+    monkeypatch.setattr(filteredgets, "_LEAST_TOGETHER", 2)
+    monkeypatch.setattr(filteredgets, "_ASKED_PER_WORD", 2)
+    monkeypatch.setattr(keylookups, "_MOST_ROWS", 3)
+    monkeypatch.setattr(keysearch, "_FEW_KEYS", 2)
+    monkeypatch.setattr(keysearch, "_FEW_OF_A_FILE", 1)
     machine = type("Machine", (StoreMachine,), {"shape": shape, "vnode_count": vnode_count})
     effort = settings(max_examples=len(seeds(16)), stateful_step_count=25)
     run_state_machine_as_test(machine, settings=effort)

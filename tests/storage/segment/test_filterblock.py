@@ -1,4 +1,4 @@
-"""The filters after the pages of a segment: what is written is read, and nothing beyond the file."""
+"""The filters after the pages of a segment are read as written, and nothing beyond the file."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def test_lmdb_reads_a_file_with_filters(tmp_path: Path, monkeypatch: pytest.Monk
     """They are after its last page, and are nothing to it."""
     monkeypatch.setattr(writer, "LEAST_FILTERED_KEYS", 1)
     file, keys = _file(tmp_path, {1: 3000})
-    with lmdb.open(file.path, subdir=False, readonly=True, lock=False) as database:
-        with database.begin() as transaction:
-            assert [key for key, _ in transaction.cursor()] == keys[1]
+    database = lmdb.open(file.path, subdir=False, readonly=True, lock=False)
+    with database, database.begin() as transaction:
+        assert [key for key, _ in transaction.cursor()] == keys[1]
 
 
 def test_another_file_has_no_filters(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_filters_that_are_not_within_the_file_are_damage(
         damaged[-1][start + place : start + place + 4] = 0xFF
 
     for contents in damaged:
-        with pytest.raises(CorruptionError, match="the file's path: a page is damaged: .*filter"):
+        with pytest.raises(CorruptionError, match=r"the file's path: a page is damaged: .*filter"):
             assert SegmentFile("the file's path", contents, DescriptorShare(0)).key_filters
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from relstate.storage.codec.ragged import Positions
+from relstate.storage.segment import writer
 from relstate.storage.segment.segment import SegmentFile
 from relstate.storage.table import keysearch
 from relstate.storage.table.keysearch import SearchedFile, all_entries, newest_entries
@@ -44,6 +45,7 @@ def _key_array(keys: Sequence[bytes]) -> pa.LargeBinaryArray:
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Look keys up one by one, with filters, by a search for all, or without knowing the layout."""
     way: str = request.param
+    monkeypatch.setattr(writer, "LEAST_FILTERED_KEYS", 1 if way != "at once" else 1 << 30)
     for limit in ("_FEW_KEYS", "_FEW_OF_A_FILE"):
         monkeypatch.setattr(keysearch, limit, 1 << 30 if way == "one by one" else 0)
     for limit in ("_MANY_KEYS", "_MANY_OF_A_FILE"):
@@ -60,7 +62,7 @@ def _keys(draw: random.Random, count: int) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("seed", range(examples(6)))
 def test_the_newest_or_all_entries_are_found(tmp_path: Path, way: str, seed: int) -> None:
-    """In files that overlap, time after time, so that filters are made and used."""
+    """In files that overlap, with filters and without."""
     draw = random.Random(seed)
     environment = folder_for_segments(tmp_path)
     files: list[SearchedFile] = []
@@ -100,7 +102,8 @@ def _distinct(draw: random.Random) -> set[bytes]:
 def test_a_file_of_none_of_the_keys_is_filtered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After one lookup in vain of as many keys as it has entries, hardly any is looked up there."""
+    """By the filter that is stored with it: hardly any key is looked up there."""
+    monkeypatch.setattr(writer, "LEAST_FILTERED_KEYS", 1)
     environment = folder_for_segments(tmp_path)
     pairs = [(full_key(b"%06d" % (2 * number)), b"value") for number in range(500)]
     file = open_file(environment, write_pairs(environment, pairs))
@@ -118,24 +121,6 @@ def test_a_file_of_none_of_the_keys_is_filtered(
     indices, _ = newest_entries([searched], _key_array(absent), _PREFIX_BYTES)
     assert len(indices) == 0
     assert sum(looked_up) < 40
-
-
-def test_a_file_with_an_index_gets_no_filter(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However many keys are looked up in vain: to make one would take longer than it saves."""
-    environment = folder_for_segments(tmp_path)
-    monkeypatch.setattr(keysearch, "_FEW_KEYS", 0)
-    keys = [full_key(b"%08d" % (2 * number)) for number in range(500)]
-    file = open_file(environment, write_pairs(environment, [(key, b"value") for key in keys]))
-    absent = [full_key(b"%08d" % (2 * number + 1)) for number in range(400)]
-    searched = _searched(file, keys)
-    assert file.has_index_for(len(keys))
-
-    for _ in range(20):
-        indices, _ = newest_entries([searched], _key_array(absent), _PREFIX_BYTES)
-        assert len(indices) == 0
-    assert file.key_filter(searched.span, len(keys)) is None
 
 
 def test_a_file_is_asked_for_keys_of_its_span_only(
@@ -158,7 +143,6 @@ def test_a_file_is_asked_for_keys_of_its_span_only(
         return look_up(search, file, rows)
 
     monkeypatch.setattr(keysearch._KeySearch, "_look_up", counted)
-    monkeypatch.setattr(SegmentFile, "key_filter", lambda *_: None)
 
     indices, _ = newest_entries(files, _key_array(sorted(keys)[::2]), _PREFIX_BYTES)
 
