@@ -9,13 +9,15 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import pyarrow as pa
 import pytest
 
 from relstate.storage import Store
+from relstate.storage.codec.ragged import Positions
 from relstate.storage.maintenance import compaction
-from relstate.storage.segment import segment, writer
+from relstate.storage.segment import writer
 from relstate.storage.segment.segment import SegmentFile
 from relstate.storage.table import filteredgets, keylookups
 from support.stores import unsynced
@@ -145,7 +147,7 @@ def test_many_keys_are_looked_up_in_the_files_that_have_them(
         searched += len(few)
         return get_many(file, few)
 
-    def counted_find_keys(file: SegmentFile, some: pa.Array, at: segment.Positions) -> object:
+    def counted_find_keys(file: SegmentFile, some: pa.Array, at: Positions) -> object:
         nonlocal searched
         searched += len(at)
         return find_keys(file, some, at)
@@ -162,7 +164,7 @@ def test_many_keys_are_looked_up_in_the_files_that_have_them(
 
 @pytest.mark.parametrize("merge", ["partial", "ignore"])
 def test_a_get_of_rows_that_are_merged_asks_hardly_another_file(
-    tmp_path: Path, asked: Asked, merge: str
+    tmp_path: Path, asked: Asked, merge: Literal["partial", "ignore"]
 ) -> None:
     """All versions of a row are needed, but files without any are left out too."""
     keys = random_keys(_FILES * 50, 5)
