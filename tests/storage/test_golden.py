@@ -14,6 +14,7 @@ from pyspark.sql.variant_utils import VariantUtils
 
 from relstate.storage import Store, ViewInput
 from relstate.storage.errors import ViewNotPopulatedError
+from relstate.storage.segment.registry import registry
 from relstate.vnode import VnodeMapping
 from support.stores import contents
 
@@ -158,6 +159,21 @@ def test_format_1_s_documents_are_read(tmp_path: Path, name: str) -> None:
         with store.document_writer(name) as writer:
             writer.remove(3, ("doc", "a", "b"))
         assert store.table(name).get(3) is None
+
+
+def test_format_1_s_filters_are_read(tmp_path: Path) -> None:
+    """A file has the filter that was written with it, and lookups find every row by it."""
+    shutil.copytree(_FOLDER / "v1_filtered", tmp_path / "filtered")
+    (tmp_path / "filtered" / "_archive").mkdir(exist_ok=True)
+    keys = range(_writer().FILTERED_ROWS)
+    with Store.open(str(tmp_path / "filtered")) as store:
+        segments = store.read_plan("filtered").segments
+        files = [registry.open(store.environment, segment.record) for segment in segments]
+        assert sorted(len(file.key_filters) for file in files) == [0, 1]
+        table = store.table("filtered")
+        assert [table.get(key) for key in keys] == [(key, key > 2) for key in keys]
+        assert table.get(len(keys)) is None
+        assert store.check().problems == ()
 
 
 def _plain_document(row: dict[str, Any], drop: str = "") -> dict[str, Any]:

@@ -31,6 +31,7 @@ from relstate.vnode import VnodeMapping
 
 STORE = Path(__file__).parent / "v1"
 DOCUMENTS_STORE = Path(__file__).parent / "v1_documents"
+FILTERED_STORE = Path(__file__).parent / "v1_filtered"
 _UTC = dt.UTC
 
 COLUMNS = """
@@ -254,8 +255,25 @@ def write_documents(path: Path) -> None:
             store.delete(name, pa.table({"k": pa.array([4], pa.int32())}))
 
 
+FILTERED_ROWS = 4200
+
+
+def write_filtered(path: Path) -> None:
+    """Write a file with a filter of its keys, and a second one, newer, of some of them."""
+    with Store.create(str(path), vnode_count=3, shards=1) as store:
+        store.create_table("filtered", "k INT, v BOOLEAN", primary_key=["k"])
+        keys = pa.array(range(FILTERED_ROWS), pa.int32())
+        store.write("filtered", pa.table({"k": keys, "v": [True] * FILTERED_ROWS}))
+        store.write("filtered", pa.table({"k": keys[:3], "v": [False] * 3}))
+
+
 if __name__ == "__main__":
-    for folder, write_store in ((STORE, write), (DOCUMENTS_STORE, write_documents)):
+    stores = (
+        (STORE, write),
+        (DOCUMENTS_STORE, write_documents),
+        (FILTERED_STORE, write_filtered),
+    )
+    for folder, write_store in stores:
         # Only what is missing: remove a folder to write it anew.
         if not folder.exists():
             write_store(folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import lmdb
 import numpy as np
 import pyarrow as pa
 import pytest
+import xxhash
 
 from relstate.storage.errors import CorruptionError
 from relstate.storage.paths import segment_path
@@ -124,3 +126,22 @@ def test_superseded_rows_do_not_change_the_bytes(
 
     assert environment.read(segment_path(name)) == environment.read(segment_path(plain.name))
     assert record.hash == plain.hash
+
+
+def test_the_bytes_are_those_of_the_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As docs/format.md says them, step by step."""
+    monkeypatch.setattr(writer, "LEAST_FILTERED_KEYS", 1)
+    file, keys = _file(tmp_path, {1: 700, 3: 5})
+    expected = b"RLTSFLTR" + struct.pack("<II", 2, 0)
+    words_of_tables = []
+    for table_id, count in ((1, 104), (3, 1)):
+        words = [0] * count
+        for key in keys[table_id]:
+            digest = xxhash.xxh64_intdigest(key, 0)
+            for shift in (0, 6, 12, 18):
+                words[(digest >> 32) * count >> 32] |= 1 << (digest >> shift & 63)
+        expected += struct.pack("<II", table_id, count)
+        words_of_tables += words
+    expected += struct.pack(f"<{len(words_of_tables)}Q", *words_of_tables)
+
+    assert file.contents[tree_of(file.contents).end :].tobytes() == expected
