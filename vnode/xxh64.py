@@ -112,7 +112,7 @@ def _hash_stripes(data: Buffer, starts: Positions, stripes: Positions, seeds: Wo
             lane[rows] = _round(lane[rows], _load(data, positions + 8 * index, "<u8"))
     hashes = np.zeros(len(seeds), np.uint64)
     for lane, turn in zip(lanes, (1, 7, 12, 18), strict=True):
-        hashes += _rotate(lane, turn)
+        hashes += _rotate(lane.copy(), turn)
     for lane in lanes:
         hashes = (hashes ^ _round(np.zeros_like(lane), lane)) * _PRIME_1 + _PRIME_4
     return hashes
@@ -133,27 +133,53 @@ def _load(data: Buffer, positions: Positions, dtype: DTypeLike) -> NDArray[np.un
     return overlapping[positions]
 
 
+# What a step makes is changed in place: each new array would be another 8 bytes per row to write.
+
+
 def _rotate(words: Words, bits: int) -> Words:
-    return (words << np.uint64(bits)) | (words >> np.uint64(64 - bits))
+    """Rotate words to the left, in place, and return them."""
+    low_bits = words >> np.uint64(64 - bits)
+    words <<= np.uint64(bits)
+    words |= low_bits
+    return words
 
 
 def _round(lane: Words, words: NDArray[np.unsignedinteger]) -> Words:
-    return _rotate(lane + words * _PRIME_2, 31) * _PRIME_1
+    mixed: Words = words * _PRIME_2
+    mixed += lane
+    mixed = _rotate(mixed, 31)
+    mixed *= _PRIME_1
+    return mixed
 
 
 def _mix_word(hashes: Words, words: NDArray[np.unsignedinteger]) -> Words:
-    mixed = hashes ^ (_rotate(words * _PRIME_2, 31) * _PRIME_1)
-    return _rotate(mixed, 27) * _PRIME_1 + _PRIME_4
+    mixed: Words = words * _PRIME_2
+    mixed = _rotate(mixed, 31)
+    mixed *= _PRIME_1
+    mixed ^= hashes
+    mixed = _rotate(mixed, 27)
+    mixed *= _PRIME_1
+    mixed += _PRIME_4
+    return mixed
 
 
 def _mix_half_word(hashes: Words, half_words: NDArray[np.unsignedinteger]) -> Words:
-    mixed = hashes ^ (half_words.astype(np.uint64) * _PRIME_1)
-    return _rotate(mixed, 23) * _PRIME_2 + _PRIME_3
+    mixed = half_words.astype(np.uint64)
+    mixed *= _PRIME_1
+    mixed ^= hashes
+    mixed = _rotate(mixed, 23)
+    mixed *= _PRIME_2
+    mixed += _PRIME_3
+    return mixed
 
 
 def _mix_byte(hashes: Words, single_bytes: NDArray[np.uint8]) -> Words:
-    mixed = hashes ^ (single_bytes.astype(np.uint64) * _PRIME_5)
-    return _rotate(mixed, 11) * _PRIME_1
+    mixed = single_bytes.astype(np.uint64)
+    mixed *= _PRIME_5
+    mixed ^= hashes
+    mixed = _rotate(mixed, 11)
+    mixed *= _PRIME_1
+    return mixed
 
 
 def _avalanche(hashes: Words) -> Words:
