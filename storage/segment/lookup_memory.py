@@ -1,7 +1,7 @@
 """The memory that a process may take for what makes lookups faster.
 
-Filters have a budget of their own: indexes are the size of the keys of whole files, and would leave
-no memory for the filters that every later lookup and every write to an indexed table needs.
+Matrices of filters have a budget of their own: indexes are the size of the keys of whole files, and
+would leave no memory for them.
 
 Promises: no more is reserved than there is. Safe between threads, and after a fork.
 Does not know: what the memory holds.
@@ -40,7 +40,7 @@ class LookupMemory:
 
 
 filter_memory = LookupMemory(_MOST_FILTER_BYTES)
-"""For filters of keys: see keyfilter.py."""
+"""For matrices of the filters of files: see filtermatrix.py."""
 index_memory = LookupMemory(_MOST_INDEX_BYTES)
 """For indexes of keys (keyindex.py), and slots (table/keylookups.py)."""
 digest_memory = LookupMemory(_MOST_DIGEST_BYTES)
