@@ -90,7 +90,7 @@ def _names() -> Iterator[str]:
 def _parameters(value: Any) -> str:
     """Return the parameters of a function, without their types; nothing for a value."""
     function = value.__func__ if isinstance(value, staticmethod | classmethod) else value
-    if not inspect.isroutine(function) or inspect.ismemberdescriptor(function):
+    if not callable(function) or not inspect.isroutine(function):
         return ""
     parameters = [
         parameter.replace(annotation=inspect.Parameter.empty)

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from .errors import SchemaError
-from .expression.check_expression import CheckExpression
 from .feed.columns import check_not_of_feed
 from .generated_columns import check_not_generated, check_unread_by_generated
 from .log.table_definition import TableDefinition
@@ -239,6 +238,8 @@ def new_constraint(
             f"the constraint {name!r}: on_violation is {on_violation!r}; it must be "
             "'count', 'drop' or 'fail'"
         )
+    from .expression.check_expression import CheckExpression
+
     _, condition, names = CheckExpression.parse(expression, schema)
     columns = [schema.column(column) for column in names]
     keys = {key.column_id for key in schema.primary_key}

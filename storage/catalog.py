@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
-from .catalog_commit import ATTEMPTS, check_storable, contested_error, drop, propose
+from relstate.vnode import cached_property
+
 from .definition_changes import DefinitionChanges
 from .epochs import Epochs
 from .errors import (
@@ -25,16 +26,17 @@ from .errors import (
     TableExistsError,
     TableNotFoundError,
 )
-from .index.layout import IndexDescription, indexes_of, new_index
-from .log.proposal import AlteredTable, NewTable
 from .log.state import StoreState
 from .log.view import CatalogView, ViewDefinition
-from .new_table import new_table, table_like
 from .schema.properties import DEFAULT_TOMBSTONE_RETENTION, EncodingName, Merge
 from .snapshot import LatestReader, LatestReaders
 from .table.table import Table
 from .user_tables import indexable_table, replaced_tables, user_table, with_belongings
-from .view_catalog import ViewCatalog
+
+if TYPE_CHECKING:
+    from .index.layout import IndexDescription
+    from .log.proposal import NewTable
+    from .view_catalog import ViewCatalog
 
 
 class Catalog(DefinitionChanges):
@@ -43,12 +45,13 @@ class Catalog(DefinitionChanges):
     def __init__(self, epochs: Epochs) -> None:
         super().__init__(epochs)
         self._readers = LatestReaders(epochs)
-        self._view_catalog = ViewCatalog(epochs)
 
-    @property
+    @cached_property
     def view_catalog(self) -> ViewCatalog:
         """The changes of views, for the planner of views; users change views in SQL."""
-        return self._view_catalog
+        from .view_catalog import ViewCatalog
+
+        return ViewCatalog(self._epochs)
 
     # Tables
 
@@ -112,6 +115,8 @@ class Catalog(DefinitionChanges):
         TableNameError, SchemaError, UnsupportedTypeError, TableExistsError; with ``or_replace``
         InternalTableError for a view, DependentViewsError if a view reads the table.
         """
+        from .new_table import new_table
+
         _check_exclusive(or_replace, if_not_exists)
         table = new_table(
             name,
@@ -143,11 +148,15 @@ class Catalog(DefinitionChanges):
 
         It has no indexes. Errors as of `create_table`, and TableNotFoundError.
         """
+        from .new_table import table_like
+
         _check_exclusive(or_replace, if_not_exists)
         table = table_like(name, self._epochs.state, source)
         return self._create(table, if_not_exists=if_not_exists, or_replace=or_replace)
 
     def _create(self, table: NewTable, *, if_not_exists: bool, or_replace: bool) -> Table:
+        from .catalog_commit import check_storable, propose
+
         check_storable(table)
         if or_replace:
             self._replace(table)
@@ -165,6 +174,8 @@ class Catalog(DefinitionChanges):
 
         The errors of `create_table`, InternalTableError for a view, DependentViewsError.
         """
+        from .catalog_commit import ATTEMPTS, contested_error, propose
+
         for _ in range(ATTEMPTS):
             replaced = replaced_tables(self._epochs.state, table.name)
             try:
@@ -195,6 +206,7 @@ class Catalog(DefinitionChanges):
         ``cascade``: also drop the views that read it; else DependentViewsError.
         InternalTableError for a view's table.
         """
+        from .catalog_commit import drop
 
         def ids_of_table(state: StoreState) -> tuple[int, ...]:
             return with_belongings(state, user_table(state, name, "dropped as a table"))
@@ -203,6 +215,8 @@ class Catalog(DefinitionChanges):
 
     def truncate(self, name: str) -> int:
         """Remove all rows of a table as one epoch and return it."""
+        from .catalog_commit import propose
+
         table_id = user_table(self._epochs.state, name, "truncated").table_id
         return propose(self._epochs, "truncate", based_tables=(table_id,)).epoch
 
@@ -210,6 +224,8 @@ class Catalog(DefinitionChanges):
 
     def indexes(self, table: str) -> tuple[IndexDescription, ...]:
         """Return the indexes of a table, in the order of their creation. TableNotFoundError."""
+        from .index.layout import indexes_of
+
         return indexes_of(self._epochs.state, table)
 
     def create_index(
@@ -232,6 +248,9 @@ class Catalog(DefinitionChanges):
         IndexExistsError; UniqueViolationError for rows with equal values; ConflictError if other
         processes write the table all the time.
         """
+        from .catalog_commit import ATTEMPTS, check_storable, contested_error, propose
+        from .index.layout import new_index
+
         for _ in range(ATTEMPTS):
             state = self._epochs.state
             definition = indexable_table(state, table)
@@ -256,6 +275,9 @@ class Catalog(DefinitionChanges):
 
         TableNotFoundError, InternalTableError; IndexNotFoundError unless ``if_exists``.
         """
+        from .catalog_commit import ATTEMPTS, contested_error, propose
+        from .log.proposal import AlteredTable
+
         for _ in range(ATTEMPTS):
             state = self._epochs.state
             before = user_table(state, table, "altered")

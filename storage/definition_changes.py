@@ -9,25 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
 from . import alteration
-from .catalog_commit import ATTEMPTS, contested_error, propose
 from .epochs import Epochs
 from .errors import ConflictError
-from .index.layout import check_indexes_remain
 from .instant import optional_seconds_in
-from .log.proposal import AlteredTable
-from .log.rules import check_alterable
 from .log.state import StoreState
 from .log.table_definition import TableDefinition
-from .new_table import fields_from
 from .schema.ddl import parse_type
 from .schema.properties import EncodingName
 from .table.encoding import encoding_of
 from .user_tables import described_table, user_table
+
+if TYPE_CHECKING:
+    from .log.proposal import AlteredTable
 
 
 class DefinitionChanges:
@@ -41,6 +39,8 @@ class DefinitionChanges:
 
         ``columns``: Spark DDL or an Arrow schema. SchemaError, UnsupportedTypeError.
         """
+        from .new_table import fields_from
+
         alter = partial(alteration.with_columns, fields=fields_from(columns))
         return self._alter_table(table, "add columns", alter)
 
@@ -182,6 +182,9 @@ class DefinitionChanges:
         If others alter the table at the same time, ``alter`` is called again on what they left.
         The errors of ``alter``, InternalTableError, DependentViewsError, ConflictError.
         """
+        from .index.layout import check_indexes_remain
+        from .log.proposal import AlteredTable
+        from .log.rules import check_alterable
 
         def altered_in(state: StoreState) -> AlteredTable:
             before = user_table(state, name, "altered")
@@ -202,6 +205,7 @@ class DefinitionChanges:
         well as a table.
         InternalTableError for a state table, the errors of ``describe``, ConflictError.
         """
+        from .log.proposal import AlteredTable
 
         def altered_in(state: StoreState) -> AlteredTable:
             before = described_table(state, name)
@@ -213,6 +217,8 @@ class DefinitionChanges:
         self, name: str, operation: str, altered_in: Callable[[StoreState], AlteredTable]
     ) -> int:
         """Commit what ``altered_in`` returns for the latest state, and return the epoch."""
+        from .catalog_commit import ATTEMPTS, contested_error, propose
+
         for _ in range(ATTEMPTS):
             altered = altered_in(self._epochs.state)
             try:

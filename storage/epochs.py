@@ -1,7 +1,7 @@
 """The epochs of an open store: the newest, the earlier ones, and the commit of the next.
 
 A store, its catalog and its tables share one object of this kind; what they read or commit goes
-through it.
+through it. What a commit needs is imported by the first: most processes only read.
 
 Promises: the newest epoch is looked up at each call, unless a staleness is allowed; a store that
 was closed is neither read nor written through it. Safe between threads; each process opens its own.
@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from operator import index
+from typing import TYPE_CHECKING
 from weakref import WeakMethod
 
 from relstate.vnode import DEFAULT_SHARDS, MAX_VNODE_COUNT
@@ -33,23 +34,20 @@ from .errors import (
     UnknownOutcomeError,
 )
 from .forklock import ForkLock
-from .index.index_maintenance import IndexMaintenance
 from .index.layout import IndexLayouts
 from .instant import micros_of, seconds_of
 from .log.entry import Entry, Settings
 from .log.log import Log
 from .log.moment import Moment
-from .log.proposal import Additions, Proposal
 from .log.segment_record import SegmentRecord
 from .log.state import StoreState
-from .log.store_creation import create_store
-from .log.transaction import CommitResult, CommittedSegmentError, commit, keep_reserve
-from .maintenance import compaction
 from .paths import SEGMENTS, segment_path
 from .segment.registry import registry
-from .segment.writer import SegmentWriter
-from .table.appendonly import AppendCheck
-from .table.checks import ConstraintCheck
+
+if TYPE_CHECKING:
+    from .log.proposal import Additions, Proposal
+    from .log.transaction import CommitResult
+    from .segment.writer import SegmentWriter
 
 # Files that the newest epoch does not name are released once so many others were opened.
 _MOST_OPENED = 64
@@ -89,6 +87,9 @@ class Epochs:
     ) -> Epochs:
         """Create an empty store and open it: see `Store.create`."""
         settings = _new_settings(environment.random_id(), vnode_count, shards, retention)
+        from .log.store_creation import create_store
+        from .log.transaction import keep_reserve
+
         log = Log(environment)
         try:
             state = create_store(log, settings)
@@ -283,6 +284,8 @@ class Epochs:
         The indexes of the tables it writes change in the same epoch. The errors of
         `transaction.commit`, AppendOnlyError, CheckViolationError, UniqueViolationError.
         """
+        from .maintenance import compaction
+
         result, written = self.commit_uncompacted(proposal)
         if written:
             self.advance(compaction.auto_compact(self.log, result.state, written))
@@ -290,6 +293,8 @@ class Epochs:
 
     def auto_compact(self, table_ids: Collection[int]) -> None:
         """Merge files of some tables where that is due. Errors are logged."""
+        from .maintenance import compaction
+
         if table_ids:
             self.advance(compaction.auto_compact(self.log, self.state, table_ids))
 
@@ -298,6 +303,11 @@ class Epochs:
 
         Return also the ids of the tables whose files may have to be merged now.
         """
+        from .index.index_maintenance import IndexMaintenance
+        from .log.transaction import commit
+        from .table.appendonly import AppendCheck
+        from .table.checks import ConstraintCheck
+
         started = self.environment.monotonic()
         appends = AppendCheck(self.environment, proposal)
         constraints = ConstraintCheck(self.environment, proposal)
@@ -344,6 +354,8 @@ class Epochs:
 
     def segment_writer(self) -> SegmentWriter:
         """Return a writer of segments for the store."""
+        from .segment.writer import SegmentWriter
+
         return SegmentWriter(self.environment, self.settings.vnode_count, self.settings.shards)
 
     def discard(self, segments: Sequence[SegmentRecord]) -> None:
@@ -358,6 +370,8 @@ class Epochs:
         They would occupy a full disk, and must not be committed after a failed sync. They stay
         where a commit may name them; vacuum removes those that could not be removed.
         """
+        from .log.transaction import CommittedSegmentError
+
         try:
             yield
         except (UnknownOutcomeError, CommittedSegmentError):

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .errors import SchemaError
-from .expression.generated_value import read_generated
 from .log.table_definition import TableDefinition
 from .schema.generated import GeneratedColumn
 from .schema.schema import Column
@@ -44,6 +43,8 @@ def with_generated(definition: TableDefinition, name: str, expression: str) -> T
             f"{description}: the table {definition.name!r} has documents, whose parts are written "
             "without the others: use encoding = 'row'"
         )
+    from .expression.generated_value import read_generated
+
     generated = read_generated(expression, column, schema)
     _check_sources(definition, column, generated, description)
     columns = tuple(

@@ -19,7 +19,6 @@ import os
 import re
 from collections.abc import Mapping
 from typing import Self
-from urllib.parse import unquote
 
 from .errors import OptionError
 
@@ -150,7 +149,11 @@ def _option_text(name: str, value: object) -> str:
 def _local_folder(text: str) -> str:
     uri = _LOCAL_FILE.fullmatch(text)
     if uri is not None:
-        return location_of(unquote(uri[1], errors="surrogateescape")) if "%" in text else uri[1]
+        if "%" not in text:
+            return uri[1]
+        from urllib.parse import unquote
+
+        return location_of(unquote(uri[1], errors="surrogateescape"))
     scheme = _SCHEME.match(text)
     if scheme is None:
         return text

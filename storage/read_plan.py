@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -26,7 +26,6 @@ from .log.table_definition import TableDefinition
 from .log.table_segments import after_newer, select, statistics_in
 from .notebook import html_table
 from .paths import segment_path
-from .predicate.predicate import Predicate
 from .schema.arrow import arrow_schema
 from .schema.schema import name_list
 from .table.encoding import Encoding, encoding_of
@@ -35,6 +34,9 @@ from .table.keyspan import KeySpan, disjoint_groups
 from .table.pruning import Pruning, describe_pruning, matching_vnodes
 from .table.secondary import IndexMatches
 from .table.storagetable import StorageTable
+
+if TYPE_CHECKING:
+    from .predicate.predicate import Predicate
 
 # Opening a file costs a little, and more before it is first read.
 _MOST_ESTIMATED = 4 << 30
@@ -125,6 +127,8 @@ class ReadPlan:
         ``time_zone``: where timestamps without a zone are local times. It is checked here: errors
         as of `Predicate.parse`.
         """
+        from .predicate.predicate import Predicate
+
         return replace(self, where=Predicate.parse(where, self.definition.schema, time_zone))
 
     def showing_expiries(self, paths: Sequence[tuple[Any, ...]]) -> ReadPlan:

@@ -9,12 +9,10 @@ Does not know: how epochs come to be.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from .epochs import Epochs
 from .errors import RelstateError
-from .figures.html import tables_html
 from .forklock import ForkLock
 from .log.names import lower_name
 from .log.state import StoreState
@@ -38,6 +36,8 @@ class Snapshot:
 
     def _repr_html_(self) -> str:
         """Return the tables and views as they were, with their sizes."""
+        from .figures.html import tables_html
+
         return tables_html(self._epochs.path, self.state)
 
     @property
@@ -135,6 +135,8 @@ class LatestReader:
         last = self._last
         if last is None or not self._epochs.looks_by_requests:
             return read(self(), False)
+        from concurrent.futures import ThreadPoolExecutor
+
         with ThreadPoolExecutor(1) as pool:
             try:
                 look = pool.submit(lambda: self._epochs.state)

@@ -4,7 +4,8 @@ Its tables are created and altered by the calls of its catalog; those of Spark's
 are in jobs, those of the planner of views in view_catalog.
 
 Promises: the cost of opening a store does not depend on its number of epochs; every change is one
-epoch, all or nothing; one process can open several stores, and one store several times.
+epoch, all or nothing; one process can open several stores, and one store several times. What every
+process needs is imported with the module, and what a call needs besides by that call.
 Does not know: Spark.
 """
 
@@ -13,36 +14,34 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from relstate.vnode import DEFAULT_VNODE_COUNT
+from relstate.vnode import DEFAULT_VNODE_COUNT, cached_property
 
 from .catalog import Catalog
-from .check import Part, Report, check
-from .documentwriter import DocumentWriter
 from .environment import Environment
 from .environment_choice import environment_of
 from .epochs import Epochs, epoch_number
-from .erasure import ErasureReport
 from .errors import RelstateError
-from .figures.html import tables_html
 from .instant import micros_of
-from .jobs import Jobs
 from .log.entry import Entry, Settings
 from .log.state import StoreState
-from .log.transaction import repair_clock
-from .maintenance import compaction
-from .maintenance.compaction import CompactionReport
-from .maintenance.vacuum import VacuumReport, vacuum
 from .read_plan import ReadPlan
-from .restoring import restored_columns
-from .rows import Rows
 from .segment.key import Kind
 from .snapshot import Snapshot
-from .table.statetable import StateTable
 from .user_tables import user_table
-from .writing import open_state_table, patch_rows, write_rows
+
+if TYPE_CHECKING:
+    from .check import Report
+    from .documentwriter import DocumentWriter
+    from .erasure import ErasureReport
+    from .jobs import Jobs
+    from .maintenance.compaction import CompactionReport
+    from .maintenance.vacuum import VacuumReport
+    from .rows import Rows
+    from .table.statetable import StateTable
 
 DEFAULT_RETENTION = 24 * 3600
 
@@ -54,7 +53,6 @@ class Store(Catalog):
         """Wrap an opened log; use `create` or `open`."""
         super().__init__(epochs)
         self.environment = epochs.environment
-        self._jobs = Jobs(epochs)
 
     @classmethod
     def create(
@@ -123,6 +121,8 @@ class Store(Catalog):
 
     def _repr_html_(self) -> str:
         """Return the tables and views, with their sizes, as notebooks show them."""
+        from .figures.html import tables_html
+
         return tables_html(self.path, self.state)
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
@@ -159,10 +159,12 @@ class Store(Catalog):
         """
         return self._epochs.known_epoch
 
-    @property
+    @cached_property
     def jobs(self) -> Jobs:
         """The plans and commits of distributed work, such as that of Spark's tasks."""
-        return self._jobs
+        from .jobs import Jobs
+
+        return Jobs(self._epochs)
 
     def one_look(self, *, again: bool = False) -> AbstractContextManager[None]:
         """Return a block in which this thread looks up the newest epoch of a bucket only once.
@@ -234,6 +236,8 @@ class Store(Catalog):
 
         UsageError for a table whose rows merge or expire, and for one without a primary key.
         """
+        from .writing import open_state_table
+
         return open_state_table(self._epochs, name, vnodes, strict)
 
     # Reading elsewhere, and writing
@@ -272,6 +276,8 @@ class Store(Catalog):
         ``ttls``: the time to live of each row in seconds (int64), NULL for that of the table. The
         errors of `TableWriter.write` and `transaction.commit`.
         """
+        from .writing import write_rows
+
         return write_rows(self._epochs, table, rows, overwrite=overwrite, ttls=ttls)
 
     def restore(self, table: str, epoch: int) -> int:
@@ -281,6 +287,8 @@ class Store(Catalog):
         EpochNotFoundError, EpochExpiredError, TableNotFoundError if there was no such table,
         SchemaError if it had a column that was dropped since; the errors of `write`.
         """
+        from .restoring import restored_columns
+
         then = self.at(epoch)
         columns = restored_columns(user_table(self.state, table, "restored"), then.state)
         batches = then.table(columns.old_table).scan(list(columns.old_names.values()))
@@ -298,6 +306,8 @@ class Store(Catalog):
         OptionError for a table of rows, SchemaMismatchError, NullKeyError or ValueRangeError if a
         patch does not fit the table; the errors of `transaction.commit`.
         """
+        from .writing import patch_rows
+
         return patch_rows(self._epochs, table, patches, ttls=ttls)
 
     def document_writer(self, table: str) -> DocumentWriter:
@@ -305,6 +315,8 @@ class Store(Catalog):
 
         OptionError for a table of rows, TableNotFoundError, InternalTableError.
         """
+        from .documentwriter import DocumentWriter
+
         return DocumentWriter(self._epochs, table)
 
     def delete(self, table: str, keys: Rows) -> int:
@@ -313,6 +325,8 @@ class Store(Catalog):
         ``keys`` has the columns of the key, and of a table with version columns these too (NULL is
         the lowest version). UsageError for a table without a primary key.
         """
+        from .writing import write_rows
+
         return write_rows(self._epochs, table, keys, kind=Kind.DELETE)
 
     def erase(self, table: str, keys: Rows = (), *, dry_run: bool = False) -> ErasureReport:
@@ -328,7 +342,7 @@ class Store(Catalog):
         TableNotFoundError, InternalTableError for a view, AppendOnlyError, UsageError for keys of a
         table without a primary key, SchemaMismatchError; ConflictError if others keep compacting.
         """
-        report = self._jobs.erase(table, keys, lambda: None, dry_run=dry_run)
+        report = self.jobs.erase(table, keys, lambda: None, dry_run=dry_run)
         self._readers.clear()
         return report
 
@@ -343,6 +357,8 @@ class Store(Catalog):
         too. ``progress`` is called with the number of finished parts and of all parts.
         TableNotFoundError, ConflictError if others keep compacting.
         """
+        from .maintenance import compaction
+
         state = self.state
         tables = state.tables if table is None else [state.table(table).definition.table_id]
         newest, report = compaction.compact(self._epochs.log, state, tables, progress)
@@ -355,6 +371,8 @@ class Store(Catalog):
         Return the epoch of the commit, or the latest one if the store's time is not ahead. Call it
         on a machine whose clock is right.
         """
+        from .log.transaction import repair_clock
+
         result = repair_clock(self._epochs.log, self.state)
         self._epochs.advance(result.state)
         return result.epoch
@@ -366,6 +384,8 @@ class Store(Catalog):
         no longer be read. ``dry_run``: only report what would be removed. OptionError for a
         retention that is neither.
         """
+        from .maintenance.vacuum import vacuum
+
         newest, report = vacuum(self._epochs.log, self.state, retention, dry_run=dry_run)
         self._epochs.advance(newest)
         self._readers.clear()
@@ -391,6 +411,8 @@ class Store(Catalog):
         ``expect_epoch``: an epoch that was committed, to detect that the newest log entries are
         missing.
         """
+        from .check import Part, Report, check
+
         self._epochs.check_open()
         expect_epoch = None if expect_epoch is None else epoch_number(expect_epoch)
         files = Part(part, parts)

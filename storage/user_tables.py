@@ -6,7 +6,7 @@ Does not know: what is done to them.
 from __future__ import annotations
 
 from .errors import InternalTableError
-from .log.rules import check_not_internal
+from .log.internal_tables import check_not_internal
 from .log.state import StoreState
 from .log.table_definition import TableDefinition
 

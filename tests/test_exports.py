@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from importlib import import_module
 from types import ModuleType
 
 import pytest
 
-from support.sources import package_names
+from relstate import storage
+from support.sources import ROOT, package_names
 
 
 @pytest.mark.parametrize("package", package_names().values())
@@ -32,6 +34,37 @@ def test_all_is_sorted(package: str) -> None:
     listed = list(getattr(import_module(package), "__all__", []))
 
     assert listed == sorted(listed, key=_place)
+
+
+def test_the_storage_looks_names_up_where_type_checkers_find_them() -> None:
+    """The imports that only type checkers see, and where the package finds each name, agree."""
+    file = ROOT / "storage" / "__init__.py"
+    imports = [
+        node
+        for statement in ast.parse(file.read_text("utf-8")).body
+        if isinstance(statement, ast.If)
+        for node in statement.body
+        if isinstance(node, ast.ImportFrom)
+    ]
+    checked = {
+        alias.asname or alias.name: {f"{node.module}:{alias.name}", f"{node.module}.{alias.name}:"}
+        if node.module
+        else {f"{alias.name}:"}
+        for node in imports
+        for alias in node.names
+    }
+
+    assert sorted(checked) == sorted(storage.__all__) == sorted(storage._PLACES)
+    assert {
+        name for name, places in checked.items() if storage._PLACES[name] not in places
+    } == set()
+    assert [name for name in storage.__all__ if getattr(storage, name) is None] == []
+
+
+def test_an_unknown_name_of_the_storage_is_an_attribute_error() -> None:
+    """As of any module."""
+    with pytest.raises(AttributeError, match="no attribute 'Stores'"):
+        storage.Stores  # noqa: B018
 
 
 def _place(name: str) -> tuple[int, str]:

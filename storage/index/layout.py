@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,6 @@ import pyarrow as pa
 from ..codec.ragged import NO_BYTES, Bytes, equal_neighbours, sort_order
 from ..errors import IndexExistsError, SchemaError
 from ..log.names import RESERVED_PREFIX, check_index_name
-from ..log.proposal import NewIndex, NewTable
 from ..log.state import StoreState
 from ..log.table_definition import TableDefinition
 from ..schema.index import IndexDefinition
@@ -31,6 +31,9 @@ from ..segment.key import EXPIRES, Kind
 from ..table.encoding import Encoding, encoding_of
 from ..table.header import Headers
 from .recentkeys import RecentKeysOfTables
+
+if TYPE_CHECKING:
+    from ..log.proposal import NewIndex
 
 
 class IndexLayout:
@@ -155,6 +158,8 @@ def new_index(
 
     TableNameError, SchemaError, IndexExistsError.
     """
+    from ..log.proposal import NewIndex, NewTable
+
     check_index_name(name)
     if name.lower() in (index.name.lower() for index in definition.indexes):
         raise IndexExistsError(

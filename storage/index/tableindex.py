@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +24,6 @@ from ..log.sequenced_segment import SequencedSegment
 from ..log.state import StoreState
 from ..log.table_definition import TableDefinition
 from ..paths import SEGMENTS
-from ..predicate.keyspace import key_ranges
-from ..predicate.predicate import Predicate
 from ..schema.index import IndexDefinition
 from ..table.encoding import Encoding
 from ..table.pointget import RowFinder
@@ -34,6 +32,9 @@ from ..table.record import Row, row_type
 from ..table.secondary import IndexMatches
 from ..table.storagetable import StorageTable
 from .layout import IndexLayout
+
+if TYPE_CHECKING:
+    from ..predicate.predicate import Predicate
 
 _Shape: TypeAlias = tuple[type[Row], list[int]]
 
@@ -111,6 +112,8 @@ class TableIndex:
 
     def matches(self, where: Predicate, most: int) -> IndexMatches | None:
         """Return the rows that can match: see `SecondaryIndex.matches`."""
+        from ..predicate.keyspace import key_ranges
+
         ranges = key_ranges(where.condition, self._layout.encoding.schema)
         if ranges is None:
             return None

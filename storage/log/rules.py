@@ -14,12 +14,12 @@ from ..errors import (
     ConflictError,
     DependentViewsError,
     EpochExpiredError,
-    InternalTableError,
     SchemaError,
     TableExistsError,
     TableNotFoundError,
 )
 from ..schema.types import quoted
+from .internal_tables import check_not_internal
 from .proposal import AlteredTable, NewProgress, NewView, Proposal, Required
 from .state import StoreState
 from .table_definition import TableDefinition
@@ -169,27 +169,6 @@ def _check_quarantine_follows(state: StoreState, table_id: int, changed: Collect
 
 
 # Tables that belong to views and indexes
-
-
-def check_not_internal(state: StoreState, table_id: int, action: str) -> None:
-    """Raise InternalTableError if a table belongs to a view or an index.
-
-    ``action``: what is refused, as a participle: "written".
-    """
-    indexed = state.indexed_table(table_id)
-    if indexed is not None:
-        raise InternalTableError(
-            f"{state.name_of(table_id)!r} cannot be {action}: it holds an index of table "
-            f"{indexed.name!r}, and only writes of that table change it; write the table, or drop "
-            "the index (DROP INDEX)"
-        )
-    owner = state.owner_of(table_id)
-    if owner is not None:
-        raise InternalTableError(
-            f"{state.name_of(table_id)!r} cannot be {action}: it belongs to the view "
-            f"{state.name_of(owner.view_id)!r}, and only the refresh of the view writes it; change "
-            "the tables that the view reads, or drop the view (DROP MATERIALIZED VIEW)"
-        )
 
 
 def _check_internal(state: StoreState, proposal: Proposal) -> None:

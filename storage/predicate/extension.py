@@ -1,10 +1,11 @@
-"""Conditions that another package makes, reached without importing it.
+"""Conditions that another package makes, which is imported when the first of them is met.
 
 Does not know: which these are.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..instant import Zone
@@ -28,6 +29,9 @@ class Extension(Protocol):
         """Return the condition that `to_json` made JSON of; ValueError for anything else."""
 
 
+# Installs its extension when it is imported. It is above this package, and most reads need none.
+_EXTENDING = "relstate.storage.expression.binding"
+
 _installed: list[Extension] = []
 
 
@@ -37,5 +41,7 @@ def install(extension: Extension) -> None:
 
 
 def extension() -> Extension:
-    """Return the extension in use, which `relstate.storage` installs when it is imported."""
+    """Return the extension in use."""
+    if not _installed:
+        import_module(_EXTENDING)
     return _installed[0]

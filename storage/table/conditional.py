@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from ..codec.ragged import Bytes, Positions
 from ..errors import SchemaMismatchError
-from ..predicate.predicate import Predicate
 from ..schema.schema import EVERY_KEY, Column, KeyRange
 from ..segment.block import Block
 from .encoding import Encoding
@@ -31,6 +30,9 @@ from .record import Row, row_type
 from .scan import Bounds, Piece, Scan, join_small_batches, matching_rows
 from .secondary import IndexMatches, TableIndexes
 from .vnoderanges import VnodeRanges
+
+if TYPE_CHECKING:
+    from ..predicate.predicate import Predicate
 
 # If a larger share of the rows of a piece matches, they are all decoded, and then filtered.
 _MOST_MATCHES = 0.75

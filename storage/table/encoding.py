@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -22,13 +22,15 @@ from ..log.table_definition import TableDefinition
 from ..schema.schema import Column, KeyRange, TableSchema
 from ..segment.block import Block
 from ..segment.key import KeyPrefix, Kind
-from .document.documentencoding import DocumentEncoding
 from .expiry_columns import ExpiryColumn
 from .fullkey import KeyEncoder, KeyLocator, KeyReader
 from .record import Row
 from .resolve import Fold, Keep, Resolver
 from .rowencoding import RowEncoding
 from .scan import Bounds
+
+if TYPE_CHECKING:
+    from .document.documentencoding import DocumentEncoding
 
 
 class Encoding(Protocol):
@@ -274,6 +276,8 @@ def encoding_of(
     have such columns.
     """
     if definition.properties.may_have_parts:
+        from .document.documentencoding import DocumentEncoding
+
         return DocumentEncoding(definition, vnode_count, expiry_columns)
     return RowEncoding(definition, vnode_count, expiry_columns)
 
@@ -283,6 +287,8 @@ def document_encoding(encoding: Encoding) -> DocumentEncoding:
 
     OptionError for a table of rows, whose parts are not written alone.
     """
+    from .document.documentencoding import DocumentEncoding
+
     is_row = encoding.definition.properties.encoding == "row"
     if is_row or not isinstance(encoding, DocumentEncoding):
         raise OptionError(

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from ..codec.ragged import Bytes, sort_order
-from ..predicate.predicate import Predicate
 from .conditional import (
     ReadableTable,
     Reading,
@@ -28,6 +28,9 @@ from .conditional import (
 from .pruning import Pruned, primary_span, ranges_by_vnode
 from .scan import SORTED, Bounds, join_small_batches, matching_rows
 from .vnoderanges import VnodeRanges, clipped
+
+if TYPE_CHECKING:
+    from ..predicate.predicate import Predicate
 
 # The first rows in key order are sought if that reads at most so many bytes, and such a share of
 # the entries: reading all is quicker by row. If too few match, so many times as many are sought,

@@ -16,7 +16,6 @@ import pyarrow as pa
 from ..codec.ragged import Bytes
 from ..segment import longkey
 from ..segment.search import KeyRanges
-from .document.point import ManyPartsError
 from .encoding import Encoding
 from .expiry import first_absence
 from .header import has_expired, is_delete
@@ -61,6 +60,8 @@ class PointReader:
 
     def _get_document(self, key: Sequence[Any], full_key: bytes) -> Row | None:
         """Return the row with a primary key, made of all its entries; None if there is none."""
+        from .document.point import ManyPartsError
+
         files = self._lookup.row_entries(full_key)
         if not files:
             return None

@@ -16,15 +16,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from ..codec.ragged import Bytes, Positions, sort_order
-from ..predicate.predicate import Predicate
 from ..segment.block import Block, join_small_ones
 from .merge import merge
 from .resolve import Resolver, Window
+
+if TYPE_CHECKING:
+    from ..predicate.predicate import Predicate
 
 # Pieces
 

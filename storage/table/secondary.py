@@ -6,21 +6,23 @@ Does not know: how an index stores its entries.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from ..codec.ragged import Bytes, Positions, first_of_equal
 from ..log.sequenced_segment import SequencedSegment
-from ..predicate.condition import And, Condition, Or
-from ..predicate.predicate import Predicate
 from ..segment.key import KeyPrefix
 from .encoding import Encoding
 from .pointget import RowFinder
 from .prefixget import PrefixGet
 from .record import Row
+
+if TYPE_CHECKING:
+    from ..predicate.condition import Condition
+    from ..predicate.predicate import Predicate
 
 # An index is used for a condition if it leaves so few rows, or at most one of so many.
 _FEW_MATCHES = 1024
@@ -152,7 +154,7 @@ class TableIndexes:
             return None
         by_part: list[IndexMatches] = []
         for part in parts:
-            predicate = Predicate(where.schema, part)
+            predicate = replace(where, condition=part)
             matches = self._points(predicate) or self._matches(predicate, most)
             if matches is None:
                 return None
@@ -178,6 +180,8 @@ class TableIndexes:
 
 def _alternatives(condition: Condition) -> Iterator[Sequence[Condition]]:
     """Yield the parts of each OR one of whose parts must be true if a condition is."""
+    from ..predicate.condition import And, Or
+
     for part in condition.parts if isinstance(condition, And) else (condition,):
         if isinstance(part, Or):
             yield part.parts

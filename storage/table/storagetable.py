@@ -10,7 +10,7 @@ The split of state table, mem table and storage table is RisingWave's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,6 @@ from ..codec.ragged import Bytes, Positions
 from ..environment import Environment
 from ..log.sequenced_segment import SequencedSegment
 from ..log.table_definition import TableDefinition
-from ..predicate.predicate import Predicate
 from ..schema.schema import EVERY_KEY, Column, KeyRange
 from ..segment.block import Block
 from ..segment.search import KeyRanges
@@ -45,6 +44,9 @@ from .run import key_ranges_of
 from .scan import Bounds, Limits, Piece, pieces
 from .secondary import IndexMatches, SecondaryIndex, TableIndexes
 from .table_entries import TableEntries
+
+if TYPE_CHECKING:
+    from ..predicate.predicate import Predicate
 
 # Ranges that are searched at once, and about the most rows that are then in memory.
 _RANGES_AT_ONCE = _ROWS_AT_ONCE = 262_144

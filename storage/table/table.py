@@ -10,18 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import chain, islice
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
 
 from ..errors import SchemaMismatchError, UsageError
 from ..notebook import html_table
-from ..predicate.predicate import Predicate
 from ..schema.arrow import arrow_schema
 from ..schema.schema import TableSchema
 from .record import Row
 from .rowid import no_key_error
 from .storagetable import StorageTable
+
+if TYPE_CHECKING:
+    from ..predicate.predicate import Predicate
 
 _T = TypeVar("_T")
 
@@ -218,7 +220,11 @@ class Table:
 
 
 def _predicate(reader: StorageTable, where: str | None, time_zone: str) -> Predicate | None:
-    return None if where is None else Predicate.parse(where, reader.encoding.schema, time_zone)
+    if where is None:
+        return None
+    from ..predicate.predicate import Predicate
+
+    return Predicate.parse(where, reader.encoding.schema, time_zone)
 
 
 def _key_tuple(key: Any, names: Sequence[str]) -> Sequence[Any]:
