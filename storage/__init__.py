@@ -40,9 +40,8 @@ if typing.TYPE_CHECKING:
     from .expression.column import ColumnValue
     from .expression.value import Failure, Value
     from .extras import install_command
-    from .feed.columns import CHANGE_TYPE, adds_row, feed_fields, is_feed_column
+    from .feed.columns import CHANGE_TYPE, DEDUPLICATIONS, adds_row, feed_fields, is_feed_column
     from .feed.feed_plan import FeedPlan, FeedSnapshot
-    from .feed.planning import DEDUPLICATIONS
     from .index.layout import IndexDescription
     from .instant import iso_time, moment_of, parse_instant
     from .limited_plan import MOST_SORTED_ROWS, LimitedPlan, RowLimit, SortColumn
@@ -114,8 +113,9 @@ if typing.TYPE_CHECKING:
     from .table.statetable import StateTable
     from .table.storagetable import StorageTable
     from .table.table import Table
-    from .table.tablewriter import TableWriter, WriteTarget, check_ttl
+    from .table.tablewriter import TableWriter, check_ttl
     from .table.value import UPSERTS
+    from .table.writetarget import WriteTarget
     from .threaded_aggregate import AddedUp, add_up_in_threads
     from .user_tables import replaced_tables
     from .view_failures import ViewFailure, keep_failure, read_failure
@@ -260,7 +260,7 @@ __all__ = [
 # Where each name is: ``module:name in it``, or ``module:`` for a module itself.
 _PLACES = {
     "CHANGE_TYPE": "feed.columns:CHANGE_TYPE",
-    "DEDUPLICATIONS": "feed.planning:DEDUPLICATIONS",
+    "DEDUPLICATIONS": "feed.columns:DEDUPLICATIONS",
     "DEFAULT_RETENTION": "store:DEFAULT_RETENTION",
     "MOST_SORTED_ROWS": "limited_plan:MOST_SORTED_ROWS",
     "NEVER": "table.header:NEVER",
@@ -338,7 +338,7 @@ _PLACES = {
     "ViewInput": "log.view:ViewInput",
     "ViewProgress": "log.view:ViewProgress",
     "Violations": "log.violations:Violations",
-    "WriteTarget": "table.tablewriter:WriteTarget",
+    "WriteTarget": "table.writetarget:WriteTarget",
     "add_up_in_threads": "threaded_aggregate:add_up_in_threads",
     "adds_row": "feed.columns:adds_row",
     "altered_meanwhile_error": "schema_merge:altered_meanwhile_error",

@@ -17,7 +17,8 @@ from .log.proposal import Proposal
 from .table.document.change import Action
 from .table.document.edits import Edits, Path
 from .table.encoding import document_encoding, encoding_of
-from .table.tablewriter import WriteTarget, check_ttl
+from .table.tablewriter import check_ttl
+from .table.writetarget import WriteTarget
 from .writing import write_target
 
 

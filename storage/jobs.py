@@ -15,39 +15,34 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from relstate.vnode import cached_property
+
 from .catalog_commit import check_storable
 from .epochs import Epochs, epoch_number
-from .erasure import ErasureReport, erase
 from .errors import ConflictError
-from .feed.expiries import Expiries
-from .feed.feed_plan import FeedPlan, FeedSnapshot
-from .feed.planning import (
-    FeedRequest,
-    data_epochs,
-    feed_epochs,
-    newest_feed_epoch,
-    plan_feed,
-    snapshot_of,
-)
 from .log.entry import Entry
 from .log.proposal import NewTable, Proposal, Reads
 from .log.segment_record import SegmentRecord
 from .log.table_definition import TableDefinition
 from .log.table_segments import select
-from .log.transaction import CommitResult
-from .maintenance.compaction import CompactionJob, CompactionReport
-from .quarantine import quarantine_target
 from .read_plan import ReadPlan
-from .rows import Rows
 from .schema.types import Field
-from .schema_merge import alterations, altered_meanwhile_error, merged_definition
-from .segment.writer import SegmentWriter
 from .table.encoding import encoding_of
-from .table.tablewriter import WriteTarget
+from .table.writetarget import WriteTarget
 from .writing import changes_any, write_target
+
+if TYPE_CHECKING:
+    from .erasure import ErasureReport
+    from .feed.expiries import Expiries
+    from .feed.feed_plan import FeedPlan, FeedSnapshot
+    from .log.transaction import CommitResult
+    from .maintenance.compaction import CompactionJob, CompactionReport
+    from .rows import Rows
+    from .segment.writer import SegmentWriter
 
 _ATTEMPTS_TO_MERGE = 10
 
@@ -57,7 +52,12 @@ class Jobs:
 
     def __init__(self, epochs: Epochs) -> None:
         self._epochs = epochs
-        self._expiries = Expiries(epochs.environment)
+
+    @cached_property
+    def _expiries(self) -> Expiries:
+        from .feed.expiries import Expiries
+
+        return Expiries(self._epochs.environment)
 
     # Writing
 
@@ -75,6 +75,8 @@ class Jobs:
         It is created if there is none. TableNotFoundError, InternalTableError, OptionError for a
         quarantine, SchemaMismatchError for one that was altered.
         """
+        from .quarantine import quarantine_target
+
         return quarantine_target(self._epochs, table)
 
     def row_reads(self, target: WriteTarget, keys: pa.RecordBatch) -> Reads:
@@ -104,6 +106,8 @@ class Jobs:
         The table is altered by `commit_merging`, with the rows. Errors as of `merged_definition`.
         """
         state = self._epochs.state
+        from .schema_merge import merged_definition
+
         return replace(target, definition=merged_definition(state, target.definition, fields))
 
     def commit_merging(
@@ -114,6 +118,8 @@ class Jobs:
         The table gets that definition in the same epoch. ConflictError if others altered it so that
         it cannot; errors as of `commit`.
         """
+        from .schema_merge import alterations, altered_meanwhile_error
+
         for _ in range(_ATTEMPTS_TO_MERGE):
             altered = alterations(self._epochs.state, written, fields)
             try:
@@ -191,6 +197,8 @@ class Jobs:
         """
         first = epoch_number(first_epoch)
         last = None if last_epoch is None else epoch_number(last_epoch)
+        from .feed.planning import FeedRequest, plan_feed
+
         request = FeedRequest(
             name, first, last, deduplication, update_images, columns, pending, shows_expiry, times
         )
@@ -213,12 +221,16 @@ class Jobs:
         """Return a table at an epoch as a feed of inserts; its changes follow after the epoch."""
         state = self._epochs.state_at(epoch)
         plan = ReadPlan.of(self._epochs.path, state, name, time=state.time)
+        from .feed.planning import snapshot_of
+
         return snapshot_of(plan, state.time, columns)
 
     def data_epochs(self, table_id: int, after: int, last: int | None = None) -> Iterator[int]:
         """Yield the epochs after ``after`` that may have changed a table's rows, ascending."""
         state = self._epochs.state
         last = state.epoch if last is None else last
+        from .feed.planning import data_epochs
+
         return data_epochs(self._epochs.log, state, table_id, after, last)
 
     def feed_epochs(self, table_id: int, after: int, last: int | None = None) -> Iterable[int]:
@@ -229,10 +241,14 @@ class Jobs:
         """
         state = self._epochs.state
         last = state.epoch if last is None else last
+        from .feed.planning import feed_epochs
+
         return feed_epochs(self._epochs.log, state, table_id, after, last)
 
     def newest_feed_epoch(self, table_id: int, after: int) -> int:
         """Return the newest epoch that `feed_epochs` may return, of a table that exists."""
+        from .feed.planning import newest_feed_epoch
+
         return newest_feed_epoch(self._epochs.log, self._epochs.state, table_id, after)
 
     def entry(self, epoch: int) -> Entry:
@@ -245,6 +261,8 @@ class Jobs:
         self, table: str, keys: Rows, refresh: Callable[[], object], *, dry_run: bool = False
     ) -> ErasureReport:
         """Do what `Store.erase` does, in a store whose views ``refresh`` brings up to date."""
+        from .erasure import erase
+
         return erase(self._epochs, table, keys, refresh, dry_run=dry_run)
 
     # Compaction
@@ -255,6 +273,8 @@ class Jobs:
         ``spares_young``: leave young files to automatic merges, as a second attempt does while a
         writer is busy. TableNotFoundError.
         """
+        from .maintenance.compaction import CompactionJob
+
         state = self._epochs.state
         table_id = state.table(table).definition.table_id
         environment = self._epochs.environment

@@ -17,7 +17,7 @@ from .log.proposal import NewTable
 from .log.table_definition import TableDefinition
 from .schema.ddl import parse_columns
 from .schema.schema import TableSchema
-from .table.tablewriter import WriteTarget
+from .table.writetarget import WriteTarget
 from .user_tables import user_table
 from .writing import write_target
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -36,11 +37,14 @@ from .snapshot import LatestReader
 from .table.appendonly import append_only_error
 from .table.encoding import Encoding
 from .table.rowid import no_key_error
-from .table.statetable import Flush, StateTable
 from .table.storagetable import StorageTable
 from .table.table_entries import TableEntries
-from .table.tablewriter import TableWriter, WriteTarget
+from .table.writetarget import WriteTarget
 from .user_tables import user_table
+
+if TYPE_CHECKING:
+    from .table.statetable import Flush, StateTable
+    from .table.tablewriter import TableWriter
 
 
 def write_target(epochs: Epochs, name: str, *, expiring: bool = False) -> WriteTarget:
@@ -240,6 +244,8 @@ def open_state_table(
 
     TableNotFoundError; InternalTableError; UsageError for a table whose rows are merged or expire.
     """
+    from .table.statetable import StateTable
+
     user_table(epochs.look_up(), name, "written")
     return StateTable.buffered(_TableEpochs(epochs, name, strict), vnodes=vnodes, strict=strict)
 

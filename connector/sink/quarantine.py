@@ -13,7 +13,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pyarrow as pa
@@ -23,13 +23,14 @@ from relstate.connector.row_json import json_rows
 from relstate.connector.task_report import TaskIdentity
 from relstate.storage import (
     Misfit,
-    RefusedRows,
     SegmentRecord,
-    TableWriter,
     WriteTarget,
     arrow,
     moment_of,
 )
+
+if TYPE_CHECKING:
+    from relstate.storage import RefusedRows, TableWriter
 
 _BATCH_DIGITS, _TASK_DIGITS, _ROW_DIGITS = 19, 6, 12
 
@@ -129,6 +130,8 @@ def write_options_json(
 
 def refused_where(misfits: Sequence[Misfit]) -> RefusedRows:
     """Return the rows that have a flag of rules; no row has two."""
+    from relstate.storage import RefusedRows
+
     positions = np.concatenate([np.flatnonzero(misfit.flags) for misfit in misfits])
     counts = [int(np.count_nonzero(misfit.flags)) for misfit in misfits]
     order = np.argsort(positions, kind="stable")

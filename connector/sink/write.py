@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -26,25 +27,23 @@ from relstate.connector.failure import strip_traceback
 from relstate.connector.spark.received import received
 from relstate.connector.task_report import TaskIdentity, TaskReport, received_reports
 from relstate.storage import (
-    NO_REFUSED_ROWS,
     Proposal,
-    RefusedRows,
     SegmentRecord,
     Store,
     TableDefinition,
-    TableWriter,
     Transaction,
     Violations,
     WriteTarget,
-    altered_meanwhile_error,
     environment_of,
     errors,
-    schema_digest,
     types,
 )
 
 from .metadata_columns import OperationColumn, RowExpiry
 from .quarantine import Quarantine, refused_where
+
+if TYPE_CHECKING:
+    from relstate.storage import RefusedRows, TableWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +78,8 @@ class WriteJob:
             catalog_table.refuse_creation()
         digest = None
         if self.merged is not None:
+            from relstate.storage import schema_digest
+
             digest = schema_digest(self.target.definition.schema)
         segments, violations = self._written(batches, identity)
         return TaskReport(started, segments, identity, schema=digest, violations=violations)
@@ -114,6 +115,8 @@ class WriteJob:
 
         Errors as of `TableWriter.write_fitting`.
         """
+        from relstate.storage import NO_REFUSED_ROWS, RefusedRows
+
         unknown = NO_REFUSED_ROWS
         positions = np.arange(batch.num_rows)
         try:
@@ -239,6 +242,8 @@ def _check_written_under(definition: TableDefinition, reports: Sequence[TaskRepo
 
     Spark plans the commit of a micro-batch after its tasks.
     """
+    from relstate.storage import altered_meanwhile_error, schema_digest
+
     schemas = (definition.schema, *definition.older_schemas)
     digests = {schema_digest(schema) for schema in schemas}
     if any(report.schema not in digests for report in reports):

@@ -14,14 +14,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql.types import StringType, StructField, StructType
 
 from relstate.connector.options import FeedOptions
 from relstate.connector.row_json import json_rows
-from relstate.storage import FeedPlan, FeedSnapshot, TableSchema, errors, feed_fields
+from relstate.storage import TableSchema, errors, feed_fields
+
+if TYPE_CHECKING:
+    from relstate.storage import FeedPlan, FeedSnapshot, TableDefinition
 
 EVENT_SCHEMA = StructType(
     [StructField("key", StringType(), False), StructField("value", StringType(), True)]
@@ -93,7 +96,7 @@ class EventPlan:
     @classmethod
     def of(cls, feed: FeedPlan | FeedSnapshot, options: FeedOptions) -> EventPlan:
         """Return the messages of a feed that options ask for."""
-        definition = feed.plan.definition if isinstance(feed, FeedSnapshot) else feed.definition
+        definition = _definition(feed)
         row = row_columns(options, definition.schema)
         return cls(feed, row, options.change_format or "", options.tombstones)
 
@@ -123,8 +126,10 @@ class _MessageWriter:
     """Writes the messages of a feed's batches, which must come in order."""
 
     def __init__(self, plan: EventPlan) -> None:
+        from relstate.storage import FeedSnapshot
+
         feed = plan.feed
-        definition = feed.plan.definition if isinstance(feed, FeedSnapshot) else feed.definition
+        definition = _definition(feed)
         self._plan = plan
         self._table = definition.name
         self._snapshot = isinstance(feed, FeedSnapshot)
@@ -174,3 +179,10 @@ def _texts(batch: pa.RecordBatch, columns: Sequence[tuple[str, Any]]) -> list[st
 
 def _text(value: dict[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+def _definition(feed: FeedPlan | FeedSnapshot) -> TableDefinition:
+    """Return the table whose changes a feed has."""
+    from relstate.storage import FeedSnapshot
+
+    return feed.plan.definition if isinstance(feed, FeedSnapshot) else feed.definition

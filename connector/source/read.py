@@ -16,7 +16,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, Union
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -43,14 +43,7 @@ from relstate.connector.types import (
     struct_type,
 )
 from relstate.storage import (
-    AggregatePlan,
-    FeedPlan,
-    FeedSnapshot,
-    LimitedPlan,
-    PartialAggregate,
-    Predicate,
     ReadPlan,
-    RowLimit,
     Store,
     TableSchema,
     arrow,
@@ -61,6 +54,9 @@ from relstate.storage import (
 
 from .change_events import EventPlan, check_event_schema, event_columns, feed_schema_of
 
+if TYPE_CHECKING:
+    from relstate.storage import AggregatePlan, FeedPlan, FeedSnapshot, LimitedPlan
+
 # What the driver reads by itself at most, in stored bytes: a task costs more than reading them.
 DRIVER_BYTES = 8 << 20
 # Bytes to examine per partition by default, until there are so many partitions; and of a larger
@@ -70,8 +66,8 @@ _PARTITION_BYTES, _SMALL_PARTITIONS, _LARGE_PARTITION_BYTES = 32 << 20, 8, 128 <
 # So many keys, looked up singly, make a partition.
 PARTITION_POINTS = 4096
 
-ChangePlan: TypeAlias = FeedPlan | FeedSnapshot | EventPlan
-Plan: TypeAlias = ReadPlan | AggregatePlan | LimitedPlan | ChangePlan
+ChangePlan: TypeAlias = Union["FeedPlan", "FeedSnapshot", EventPlan]
+Plan: TypeAlias = Union[ReadPlan, "AggregatePlan", "LimitedPlan", ChangePlan]
 
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -108,6 +104,8 @@ def plan_reader(texts: Mapping[str, str], schema: StructType) -> TableReader:
     plan = replace(plan, columns=names)
     partitions = options.partitions or default_read_partitions(plan)
     if options.row_limit is not None:
+        from relstate.storage import LimitedPlan, RowLimit
+
         limit = RowLimit.from_json(options.row_limit, plan.definition.schema)
         return TableReader(LimitedPlan(plan, limit), partitions, arrow_schema_of(schema))
     return TableReader(plan, partitions, arrow_schema_of(schema))
@@ -115,6 +113,8 @@ def plan_reader(texts: Mapping[str, str], schema: StructType) -> TableReader:
 
 def _plan_aggregate_reader(options: ReadOptions, plan: ReadPlan, schema: StructType) -> TableReader:
     """Return the reader of what tasks add up of a plan's rows, whose fields ``schema`` must be."""
+    from relstate.storage import AggregatePlan, PartialAggregate
+
     text = options.partial_aggregate or ""
     aggregate = PartialAggregate.from_json(text, plan.definition.schema)
     fields = arrow_schema_of(schema)
@@ -144,6 +144,8 @@ def _plan(options: ReadOptions) -> ReadPlan:
     if options.where is not None:
         plan = plan.filtered(options.where, options.time_zone)
     if options.bound_condition is not None:
+        from relstate.storage import Predicate
+
         bound = Predicate.from_json(options.bound_condition, plan.definition.schema)
         where = bound if plan.where is None else Predicate.all_of([plan.where, bound])
         plan = replace(plan, where=where)

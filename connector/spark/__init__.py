@@ -2,7 +2,7 @@
 
 Read in this order: version (the range, and the one that runs), capabilities (what some versions
 lack, by name), arrow_transfer (rows to the JVM and back), streams (what a stream of changes is
-told), quoted_text and worker_output (what errors show).
+told), quoted_text and worker_output (what errors show), worker_daemon (what workers have imported).
 
 Promises: no other module of relstate asks for the number of a version, or imports a private name of
 PySpark whose meaning has changed between these versions.

@@ -20,6 +20,9 @@ from ..schema.arrow import arrow_schema
 from ..schema.schema import Column, TableSchema, name_list
 from ..schema.types import BigInt, Field, String, Timestamp
 
+DEDUPLICATIONS = ("dropCarryovers", "netChanges")
+"""Spark's names: every change of every commit, or what all commits together did to every key."""
+
 CHANGE_TYPE = "_change_type"
 COMMIT_VERSION = "_commit_version"
 COMMIT_TIMESTAMP = "_commit_timestamp"

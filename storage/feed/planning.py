@@ -18,14 +18,11 @@ from ..log.state import StoreState
 from ..log.table_definition import TableDefinition
 from ..read_plan import ReadPlan
 from ..table.encoding import encoding_of
-from .columns import feed_fields, stored_columns
+from .columns import DEDUPLICATIONS, feed_fields, stored_columns
 from .expiries import Expiries
 from .feed_plan import FeedPlan, FeedSnapshot
 from .feed_reader import FeedShape
 from .source import FeedStep, every_step_of, steps_of
-
-DEDUPLICATIONS = ("dropCarryovers", "netChanges")
-"""Spark's names: every change of every commit, or what all commits together did to every key."""
 
 
 @dataclass(frozen=True, slots=True)

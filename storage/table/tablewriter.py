@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Self, TypeAlias
@@ -24,7 +23,6 @@ from relstate.vnode import cached_property
 
 from ..codec.ragged import Bytes, Positions
 from ..environment import Environment
-from ..environment_choice import environment_of
 from ..errors import (
     CheckViolationError,
     NullKeyError,
@@ -46,12 +44,12 @@ from .checks import row_checks, violations_of
 from .document.change import Change
 from .document.ends import Ends
 from .document.entries import fold_written
-from .encoding import Encoding, document_encoding, encoding_of
+from .encoding import Encoding, document_encoding
 from .generation import generation_of
 from .header import NEVER
 from .misfits import NO_REFUSED_ROWS, Misfits, RefusedRows
 from .resolve import fold_entries
-from .rowid import RowIds, no_key_error
+from .rowid import RowIds
 
 # About this much of a batch is encoded at once, which takes several times as much memory.
 _BATCH_BYTES = 8 << 20
@@ -322,40 +320,6 @@ def _steps(batch: pa.RecordBatch) -> Iterator[tuple[int, int]]:
     step = max(_BATCH_BYTES * batch.num_rows // size, 1)
     for start in range(0, batch.num_rows, step):
         yield start, step
-
-
-@dataclass(frozen=True, slots=True)
-class WriteTarget:
-    """One table to write to, and the last epoch and the time when that was planned. Picklable.
-
-    ``planned``: microseconds since 1970; all tasks of a write, and their repetitions, have this one
-    as the present time of defaults. None: each has its own.
-    """
-
-    path: str
-    definition: TableDefinition
-    vnode_count: int
-    shards: int
-    epoch: int = 0
-    planned: int | None = None
-
-    def check_patch(self, schema: pa.Schema) -> None:
-        """Raise what `TableWriter.patch` raises for all batches of a schema.
-
-        UsageError for a table without a primary key.
-        """
-        if self.definition.schema.row_id is not None:
-            raise no_key_error(
-                self.definition.name, "no row can be patched by key: use SQL, UPDATE … WHERE …"
-            )
-        encoding = document_encoding(encoding_of(self.definition, self.vnode_count))
-        encoding.patch_changes(pa.RecordBatch.from_pylist([], schema=schema))
-
-    def open(self, environment: Environment | None = None) -> TableWriter:
-        """Return a writer for one task of this process."""
-        encoding = encoding_of(self.definition, self.vnode_count)
-        environment = environment or environment_of(self.path)
-        return TableWriter(environment, encoding, self.shards, self.epoch, self.planned)
 
 
 def _fold_of(encoding: Encoding) -> EntryFold | None:

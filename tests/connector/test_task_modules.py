@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 _MODULES = (
     "sink.dml_task",
     "sink.lookup_task",
@@ -30,3 +32,24 @@ def test_modules_of_tasks_do_not_load_the_parser() -> None:
     run = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, check=False)
 
     assert (run.returncode, run.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    ("module", "most"),
+    [("source.read", 175), ("sink.write_plan", 180), ("sink.write", 170)],
+)
+def test_planning_imports_only_what_it_needs(module: str, most: int) -> None:
+    """Spark plans a read, a write and a commit in processes of their own, one after another."""
+    program = (
+        f"import sys, relstate.connector.{module}\n"
+        "print(sum(name.startswith('relstate') for name in sys.modules))\n"
+        "print(any(name.startswith('relstate.storage.expression') for name in sys.modules))"
+    )
+
+    run = subprocess.run(
+        [sys.executable, "-P", "-c", program], capture_output=True, check=True, text=True
+    )
+    count, has_expressions = run.stdout.split()
+
+    assert int(count) <= most
+    assert has_expressions == "False"
