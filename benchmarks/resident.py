@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import threading
-from pathlib import Path
 from types import TracebackType
 
+from .python_processes import python_processes
+
 _INTERVAL = 0.01
-_PROCESSES = Path("/proc")
 
 
 class WorkerMemory:
@@ -43,40 +43,5 @@ class WorkerMemory:
 
     def _watch(self) -> None:
         while not self._over.wait(_INTERVAL):
-            for process in _workers(os.getpid()):
-                self._peak = max(self._peak, _own_bytes(process))
-
-
-def _workers(root: int) -> list[int]:
-    """Return the ids of the Python processes that descend from ``root``."""
-    parents: dict[int, int] = {}
-    pythons: set[int] = set()
-    for folder in _PROCESSES.iterdir():
-        if not folder.name.isdecimal():
-            continue
-        try:
-            name, rest = (folder / "stat").read_text().rsplit(")", 1)
-        except OSError:
-            continue
-        parents[int(folder.name)] = int(rest.split()[1])
-        if "(python" in name:
-            pythons.add(int(folder.name))
-    return [process for process in pythons if _descends(process, root, parents)]
-
-
-def _descends(process: int, root: int, parents: dict[int, int]) -> bool:
-    while process in parents:
-        process = parents[process]
-        if process == root:
-            return True
-    return False
-
-
-def _own_bytes(process: int) -> int:
-    """Return the RssAnon of a process; 0 if it has gone."""
-    try:
-        lines = (_PROCESSES / str(process) / "status").read_text().splitlines()
-    except OSError:
-        return 0
-    resident = next((line for line in lines if line.startswith("RssAnon:")), "RssAnon: 0")
-    return int(resident.split()[1]) * 1024
+            for process in python_processes(os.getpid()):
+                self._peak = max(self._peak, process.own_bytes)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,10 +16,12 @@ CORES = 2
 
 
 @contextmanager
-def local_session(folder: str) -> Iterator[SparkSession]:
+def local_session(
+    folder: str, settings: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[SparkSession]:
     """Give a local session of two cores, with the baselines' sources; it ends with the block.
 
-    ``folder`` is for what Spark leaves.
+    ``folder`` is for what Spark leaves. ``settings``: more of the session.
     """
     # Spark starts its Python workers by these; they must be this interpreter.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -28,7 +31,7 @@ def local_session(folder: str) -> Iterator[SparkSession]:
     from .replay import ReplayingSource
 
     builder = SparkSession.builder.master(f"local[{CORES}]").appName("relstate benchmarks")
-    session = builder.config(map=_settings(folder)).getOrCreate()
+    session = builder.config(map={**_settings(folder), **settings}).getOrCreate()
     try:
         session.dataSource.register(DiscardingSource)
         session.dataSource.register(ReplayingSource)

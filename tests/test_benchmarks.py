@@ -105,6 +105,18 @@ def test_workloads_of_spark_run(tmp_path: Path) -> None:
     assert all(figure["ours"]["median"] > 0 for figure in written["figures"])
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(660)
+def test_the_workload_of_first_operations_runs(tmp_path: Path) -> None:
+    """A process gets a row; sessions by both daemons write and read, and tell of their workers."""
+    written = run(tmp_path, "cold")
+
+    figures = written["figures"]
+    assert workloads_of(written) == ["cold: get", "cold", "cold: memory"]
+    assert len(figures) == 1 + 2 * 3
+    assert all(figure["ours"]["median"] > 0 for figure in figures)
+
+
 @pytest.mark.timeout(660)
 def test_workloads_of_views_run(tmp_path: Path) -> None:
     """Each gives figures; what has a second part tells of it under a name of its own."""

@@ -8,6 +8,7 @@ from ..figure import Figure
 from ..workbench import Workbench
 from .change_feed import change_feed
 from .cluster import cluster_workers
+from .cold import cold
 from .commit import commit
 from .compaction import compaction
 from .document import document_cells, document_patch, document_scan
@@ -59,6 +60,7 @@ WORKLOADS: Mapping[str, Workload] = {
     "change-feed": change_feed,
     "commit": commit,
     "open": opening,
+    "cold": cold,
     "object-store": objects,
     "cluster": cluster_workers,
     "redis": redis,
