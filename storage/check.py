@@ -114,7 +114,7 @@ def check(
     first part.
     ``progress`` is called before each segment and at the end, with the number of segments done and
     their total. Problems never raise; FilesystemError if the store is on a server that does not
-    answer.
+    answer, FormatVersionError if this version cannot read it.
     """
     history = _History(state)
     # With new caches: what this process read before must be read from the files again.

@@ -26,6 +26,7 @@ from .errors import (
     UsageError,
 )
 from .log.entry import Entry
+from .log.features import check_writable
 from .log.proposal import Proposal, Reads
 from .log.rules import check_unread
 from .log.sequenced_segment import sequence_segments
@@ -53,6 +54,8 @@ def write_target(epochs: Epochs, name: str, *, expiring: bool = False) -> WriteT
 
 
 def _target_at(epochs: Epochs, state: StoreState, name: str, expiring: bool) -> WriteTarget:
+    # Here, too: before rows are written that the commit would refuse.
+    check_writable(state.features, epochs.path)
     definition = user_table(state, name, "written")
     if expiring:
         check_unread(state, definition.table_id, "written with rows that expire")

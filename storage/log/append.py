@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from ..errors import StorageError, UnknownOutcomeError
+from ..errors import FormatVersionError, StorageError, UnknownOutcomeError
 from ..paths import LOG, block_of, entry_path
 from .archive import is_archived, read_archive
 from .entry import Entry, check_entry, encode_entry
@@ -36,11 +36,13 @@ def append(log: Log, entry: Entry, after: Sequence[str] = ()) -> bool:
     ``after``: files and folders that are made durable before the entry exists. False: another
     commit has this epoch; nothing happened. StorageFullError, FilesystemError or ClockError:
     nothing happened. UnknownOutcomeError: read the log again before retrying. UsageError, and
-    nothing happened, for an entry that could not be read.
+    nothing happened, for an entry that could not be read; FormatVersionError, and nothing happened,
+    if the commit that has this epoch has a feature that this version does not know.
     """
     check_entry(entry)
     now = Moment.of(log.environment)
     doubt: UnknownOutcomeError | None = None
+    is_created = False
     try:
         path, data = entry_path(entry.epoch), encode_entry(entry)
         log.environment.put_if_absent(path, data, entry.time, after)
@@ -50,6 +52,7 @@ def append(log: Log, entry: Entry, after: Sequence[str] = ()) -> bool:
         doubt = error
         log.announce(entry.epoch)
     else:
+        is_created = True
         log.announce(entry.epoch)
         # Never by `SeenEntry`: the machine may have been suspended since the last look at it.
         if _is_alive(log, entry):
@@ -58,7 +61,12 @@ def append(log: Log, entry: Entry, after: Sequence[str] = ()) -> bool:
     log.note_rivals()
     if doubt is None and _is_lost(log, entry):
         return False
-    return _resolve_outcome(log, entry, doubt)
+    try:
+        return _resolve_outcome(log, entry, doubt)
+    except FormatVersionError as error:
+        if is_created or doubt is not None:
+            raise _unknown_outcome_error(log, entry, error) from error
+        raise
 
 
 def _is_alive(log: Log, entry: Entry) -> bool:
@@ -89,7 +97,10 @@ def _is_lost(log: Log, entry: Entry) -> bool:
 
 
 def _resolve_outcome(log: Log, entry: Entry, doubt: UnknownOutcomeError | None) -> bool:
-    """Return whether an entry was committed, by reading the log; remove the entry if dead."""
+    """Return whether an entry was committed, by reading the log; remove the entry if dead.
+
+    FormatVersionError if the log has become one that this version does not read.
+    """
     # The request may have taken any time: what was seen before it proves nothing after it.
     log.seen.forget()
     try:
@@ -101,6 +112,8 @@ def _resolve_outcome(log: Log, entry: Entry, doubt: UnknownOutcomeError | None) 
             log.announce(entry.epoch)
         else:
             _remove_dead(log, entry)
+    except FormatVersionError:
+        raise
     except (StorageError, FileNotFoundError) as error:
         raise _unknown_outcome_error(log, entry, error) from error
     if committed is None and doubt is not None:

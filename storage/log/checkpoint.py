@@ -26,6 +26,7 @@ from .entry import (
     check_time,
     malformed_error,
 )
+from .features import features_from_json, features_to_json
 from .file_frame import seal, unseal
 from .live_segments import LiveSegments, Manifests
 from .manifest import Manifest, Shard, by_table, columns, segments_from_json
@@ -70,7 +71,8 @@ def decode_checkpoint(
     """Return the state of ``epoch`` from its file's content; ``location`` is for messages.
 
     ``environment``: where its manifests are, if it may name some; ``cache``: for their contents.
-    CorruptionError if it is damaged or another epoch's, FormatVersionError if it is too new.
+    CorruptionError if it is damaged or another epoch's, FormatVersionError if it is too new, or
+    has a feature that readers must know and this version does not.
     """
     value, lines = unseal("checkpoint", data, location)
     check_format(value, location)
@@ -91,18 +93,24 @@ def _to_json(state: StoreState) -> dict[str, Any]:
     """Return a state without its segments as JSON values. On disk: never change a name."""
     # Only there where a clock was repaired.
     repairs = {"clock_repairs": list(state.clock_repairs)} if state.clock_repairs else {}
-    return repairs | {
-        "format": FORMAT,
-        "epoch": state.epoch,
-        "commit_id": state.commit_id,
-        "time": state.time,
-        "settings": state.settings.to_json(),
-        "oldest_epoch": state.oldest_epoch,
-        "next_table_id": state.next_table_id,
-        "tables": [_table_to_json(state.tables[table_id]) for table_id in sorted(state.tables)],
-        "views": [_view_to_json(state.views[view_id]) for view_id in sorted(state.views)],
-        "transactions": [state.transactions[key].to_json() for key in sorted(state.transactions)],
-    }
+    return (
+        repairs
+        | features_to_json(state.features)
+        | {
+            "format": FORMAT,
+            "epoch": state.epoch,
+            "commit_id": state.commit_id,
+            "time": state.time,
+            "settings": state.settings.to_json(),
+            "oldest_epoch": state.oldest_epoch,
+            "next_table_id": state.next_table_id,
+            "tables": [_table_to_json(state.tables[table_id]) for table_id in sorted(state.tables)],
+            "views": [_view_to_json(state.views[view_id]) for view_id in sorted(state.views)],
+            "transactions": [
+                state.transactions[key].to_json() for key in sorted(state.transactions)
+            ],
+        }
+    )
 
 
 def _from_json(
@@ -138,6 +146,7 @@ def _from_json(
         {(last.writer, last.table_id): last for last in transactions},
         {view.view_id: view for view in map(_view_from_json, value["views"])},
         tuple(value.get("clock_repairs", ())),
+        features_from_json(value),
     )
 
 

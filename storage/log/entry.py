@@ -1,8 +1,9 @@
 """The entries of the commit log: the content of one commit, as values and as bytes.
 
 Promises: `decode_entry(encode_entry(entry)) == entry`; an entry has one encoding; a changed byte,
-or a value that no commit has, is a CorruptionError, an entry of a later format a
-FormatVersionError. Does not know: where entries are stored, or what state they lead to (state.py).
+or a value that no commit has, is a CorruptionError, an entry of a later format, or with a feature
+that this version does not know, a FormatVersionError. Fields that it does not know are ignored.
+Does not know: where entries are stored, or what state they lead to (state.py).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from relstate.vnode import MAX_VNODE_COUNT
 
 from ..errors import CorruptionError, FormatVersionError, UsageError
+from .features import Feature, check_readable, features_from_json, features_to_json
 from .file_frame import seal, unseal
 from .segment_record import SegmentRecord, check_record, parse_segment_name
 from .table_definition import TableDefinition, check_definition
@@ -103,7 +105,8 @@ class Entry:
 
     The tables of created views are among the created tables; a view is dropped with its table.
     ``altered_views`` replace the definitions with their ids. ``progress`` is that of the refreshed
-    views. ``violations``: of the rows that were written, or dropped, by expectation.
+    views. ``violations``: of the rows that were written, or dropped, by expectation. ``features``:
+    all that the store has from here on, sorted.
     """
 
     commit_id: str
@@ -126,6 +129,7 @@ class Entry:
     oldest_epoch: int | None = None
     settings: Settings | None = None
     violations: tuple[Violations, ...] = ()
+    features: tuple[Feature, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry as JSON values. On disk: never change a name."""
@@ -152,6 +156,7 @@ class Entry:
             "oldest_epoch": self.oldest_epoch,
             "settings": None if self.settings is None else self.settings.to_json(),
             **({"violations": violations} if violations else {}),
+            **features_to_json(self.features),
         }
 
     @classmethod
@@ -179,6 +184,7 @@ class Entry:
             oldest_epoch=value["oldest_epoch"],
             settings=None if settings is None else Settings.from_json(settings),
             violations=tuple(map(Violations.from_json, value.get("violations", ()))),
+            features=features_from_json(value),
         )
 
 
@@ -205,7 +211,8 @@ def encode_entry(entry: Entry) -> bytes:
 def decode_entry(data: bytes, epoch: int, location: str) -> Entry:
     """Return the entry of ``epoch`` from its file's content; ``location`` is for messages.
 
-    CorruptionError if it is damaged or another epoch's, FormatVersionError if it is too new.
+    CorruptionError if it is damaged or another epoch's, FormatVersionError if it is too new, or
+    has a feature that readers must know and this version does not.
     """
     value, lines = unseal("entry", data, location)
     check_format(value, location)
@@ -269,7 +276,10 @@ def malformed_error(location: str, kind: str, error: Exception) -> CorruptionErr
 
 
 def check_format(value: Any, location: str) -> None:
-    """Raise FormatVersionError if a file's content is of a later format than this code reads."""
+    """Raise FormatVersionError if a file's content is of a later format than this code reads.
+
+    So it does for a feature that this code does not know: see `check_readable`.
+    """
     version = value.get("format") if isinstance(value, dict) else None
     if type(version) is not int or version < 1:
         raise CorruptionError(f"{location}: its content names no format version")
@@ -278,3 +288,4 @@ def check_format(value: Any, location: str) -> None:
             f"{location}: written in format {version}, this relstate reads up to {FORMAT}: update "
             "relstate"
         )
+    check_readable(value, location)

@@ -18,6 +18,7 @@ from ..schema.index import IndexDefinition
 from ..schema.properties import PLAIN, TableProperties
 from ..schema.schema import TableSchema
 from .entry import Entry, Transaction
+from .features import Feature
 from .segment_record import SegmentRecord
 from .sequenced_segment import SequencedSegment
 from .table_definition import TableDefinition
@@ -230,7 +231,8 @@ class Proposal:
     ``requires``: definitions and views that must be unchanged in the catalog. ``new_index``: its
     table is created, and filled from the rows that the table has then.
     ``oldest_epoch``: older epochs can no longer be read after this commit. ``repairs_clock``: the
-    time of the commit may be before that of the last one.
+    time of the commit may be before that of the last one. ``features``: those that its content
+    needs; the store has them from then on.
     """
 
     operation: str
@@ -256,6 +258,7 @@ class Proposal:
     requires: tuple[Required, ...] = ()
     oldest_epoch: int | None = None
     repairs_clock: bool = False
+    features: tuple[Feature, ...] = ()
 
     @property
     def new_tables(self) -> tuple[NewTable, ...]:

@@ -23,6 +23,7 @@ from ..errors import (
 )
 from ..paths import BLOCK, entry_path
 from .entry import Entry, Settings, Transaction, malformed_error
+from .features import Feature, united
 from .live_segments import EMPTY, LiveSegments
 from .names import RESERVED_PREFIX, lower_name, quarantine_name
 from .segment_record import check_shards
@@ -55,7 +56,8 @@ class StoreState:
     that can be read. ``tables`` are by id, ``table_ids`` by name in lower case. ``segments`` are
     those with visible rows, by name. ``transactions`` are the last ones by (writer, table id).
     ``views`` are by id, which is the id of the table with the view's rows. ``clock_repairs`` are
-    the epochs whose time is before that of the epoch before them, ascending.
+    the epochs whose time is before that of the epoch before them, ascending. ``features``: what a
+    version of relstate must know to work with the store, sorted.
     """
 
     epoch: int
@@ -70,13 +72,27 @@ class StoreState:
     transactions: Mapping[tuple[str, int], Transaction]
     views: Mapping[int, CatalogView]
     clock_repairs: tuple[int, ...] = ()
+    features: tuple[Feature, ...] = ()
 
     @classmethod
     def first(cls, entry: Entry) -> StoreState:
         """Return the state after the entry that created the store."""
         assert entry.epoch == 1
         assert entry.settings is not None
-        return cls(1, entry.commit_id, entry.time, entry.settings, 1, 1, {}, {}, EMPTY, {}, {})
+        return cls(
+            epoch=1,
+            commit_id=entry.commit_id,
+            time=entry.time,
+            settings=entry.settings,
+            oldest_epoch=1,
+            next_table_id=1,
+            tables={},
+            table_ids={},
+            segments=EMPTY,
+            transactions={},
+            views={},
+            features=entry.features,
+        )
 
     def apply(self, entry: Entry) -> StoreState:
         """Return the state after the next entry."""
@@ -311,6 +327,7 @@ class _Draft:
         self._transactions = dict(state.transactions)
         self._views = dict(state.views)
         self._clock_repairs = state.clock_repairs
+        self._features = state.features
 
     def apply(self, entry: Entry) -> None:
         last = self._state if self._last is None else self._last
@@ -320,6 +337,8 @@ class _Draft:
         if entry.time < last.time:
             self._clock_repairs += (entry.epoch,)
         self._last = entry
+        if entry.features != self._features:
+            self._features = united(self._features, entry.features)
         self._remove_segments(entry)
         self._apply_catalog(entry)
         self._apply_views(entry)
@@ -458,6 +477,7 @@ class _Draft:
             self._transactions,
             self._views,
             self._clock_repairs,
+            self._features,
         )
 
 

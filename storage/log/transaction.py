@@ -36,6 +36,7 @@ from ..instant import iso_time
 from ..paths import RESERVE, SEGMENTS, segment_path
 from .append import append
 from .entry import MAX_SEGMENTS, Entry, Transaction
+from .features import check_writable, united
 from .file_frame import canonical
 from .log import Log
 from .moment import ORPHAN_GRACE
@@ -86,7 +87,8 @@ def commit(
     ``additions_after`` is called after it and returns what is committed too after that state.
     A proposal that cannot be committed raises and changes nothing: the errors of `check_catalog`,
     ConflictError, SegmentMissingError, CorruptionError, RepeatedWriteError, StaleJobError,
-    ClockError, StorageFullError, FilesystemError. After UnknownOutcomeError the commit may or
+    ClockError, StorageFullError, FilesystemError, FormatVersionError where the store has a feature
+    that this version does not know. After UnknownOutcomeError the commit may or
     may not be in the log.
     """
     if proposal.is_empty:
@@ -132,6 +134,7 @@ class _Race:
     def attempt(self, state: StoreState) -> CommitResult | None:
         """Commit after a state; None if another commit came between. The errors of `commit`."""
         log, proposal = self._log, self._proposal
+        check_writable(state.features, log.environment.location(""))
         if _is_committed(state, proposal):
             return CommitResult(state.epoch, state, committed=False)
         if proposal.reads is not None and self._checked_epoch is not None:
@@ -347,6 +350,7 @@ def _entry(
         transactions=proposal.transactions,
         oldest_epoch=proposal.oldest_epoch,
         violations=added_up((*proposal.violations, *additions.violations)),
+        features=united(state.features, proposal.features),
     )
 
 
