@@ -20,6 +20,7 @@ from pyspark.sql import types as s
 from pyspark.sql.window import Window
 
 from relstate.connector.failure import describe_error
+from relstate.connector.spark.version import session_version, version_numbers
 from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.connector.syntax.present_time import query_at
 from relstate.connector.syntax.tokens import quoted
@@ -33,6 +34,7 @@ from relstate.connector.views.rebuild import TOLERANCE, find_differences
 from relstate.connector.views.runner import JobRunner
 from relstate.connector.views.sessions import Sessions, batch_sessions, keep_active_session
 from relstate.connector.views.signed import signed_fields
+from relstate.connector.views.viewplan import creator_of
 from relstate.storage import (
     CatalogView,
     ReadPlan,
@@ -95,13 +97,25 @@ def _report(
         return ViewReport(name, view.progress.reflects, ("it is not filled yet: refresh it",))
     problems: list[str] = []
     try:
-        problems += _against_select(sessions, runner, state, view)
+        differences = list(_against_select(sessions, runner, state, view))
+        problems += [problem + _other_version(sessions, view) for problem in differences]
         problems += find_differences(runner, view.view_id)
     except errors.SessionError:
         raise
     except Exception as error:
         problems.append(f"{name}: it cannot be checked: {describe_error(error)}")
     return ViewReport(name, view.progress.reflects, tuple(problems))
+
+
+def _other_version(sessions: Sessions, view: CatalogView) -> str:
+    """Return what a difference may come from if another version of Spark has created a view."""
+    creator, version = creator_of(view.definition.plan), session_version(sessions.spark)
+    if creator is None or version_numbers(creator)[:2] == version_numbers(version)[:2]:
+        return ""
+    return (
+        f"; Spark {creator} has created it, and this is Spark {version}: if a function of its "
+        "SELECT has changed, create the view again"
+    )
 
 
 def _against_select(

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 from relstate.connector.commits import COMMIT_SCHEMA, commit_rows
+from relstate.connector.views.viewplan import creator_of
 from relstate.storage import (
     CatalogView,
     IndexDescription,
@@ -180,12 +181,14 @@ def _view_details(state: StoreState, table_id: int) -> list[tuple[str, str]]:
         return []
     inputs = ", ".join(state.name_of(table.table_id) for table in view.definition.inputs)
     settings = view.definition.settings.items()
+    creator = creator_of(view.definition.plan)
     return [
         ("# Materialized view", ""),
         ("Query", view.definition.query),
         ("Reads", inputs),
         ("Reflects epoch", str(view.progress.reflects)),
         ("State tables", str(len(view.definition.internal))),
+        *([] if creator is None else [("Created by", f"Spark {creator}")]),
         *_quarantine_details(state, view),
         *((name, value) for name, value in sorted(settings)),
     ]

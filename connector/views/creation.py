@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import SparkSession
 
 from relstate.connector.parallelism import parallelism
+from relstate.connector.spark.version import session_version
 from relstate.storage import (
     RESERVED_PREFIX,
     CatalogView,
@@ -38,7 +39,7 @@ from .planner.view import plan_view
 from .quarantine import check_quarantine, new_quarantine
 from .sessions import Sessions, keep_active_session
 from .view_settings import READING, stored_settings
-from .viewplan import Operator, ViewPlan, parse_stored_plan, schema_of
+from .viewplan import Operator, ViewPlan, parse_stored_plan, schema_of, with_creator
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,7 @@ def _planned_view(
         _inputs(state, plan),
         mapping,
         settings,
-        root.to_json(),
+        with_creator(root.to_json(), session_version(spark)),
         quarantine=new_quarantine(name) if options.quarantines else None,
     )
 

@@ -25,14 +25,17 @@ from .plan_description import (
     mapping_lines,
 )
 from .stored_plans import read_stored_plan
-from .viewplan import ViewPlan
+from .viewplan import ViewPlan, creator_of
 
 
 def explain_view(state: StoreState, view: CatalogView) -> list[str]:
     """Return lines that show how a view is maintained. CorruptionError for a damaged plan."""
-    return _lines(
-        read_stored_plan(state, view), view.definition.mapping, PlanTables.of_view(state, view)
+    definition = view.definition
+    lines = _lines(
+        read_stored_plan(state, view), definition.mapping, PlanTables.of_view(state, view)
     )
+    creator = creator_of(definition.plan)
+    return lines if creator is None else [*lines, "", f"Created by Spark {creator}"]
 
 
 def explain_new_view(view: NewView) -> list[str]:

@@ -7,7 +7,7 @@ Does not know: table ids, Spark.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -217,6 +217,21 @@ class ViewPlan:
     def units(self, mapping: VnodeMapping) -> list[tuple[int, int]]:
         """Return for every executor its number and in how many units it runs."""
         return [(op.number, unit_count(mapping, distribution_of(op.node))) for op in self.operators]
+
+
+# On disk: never change it.
+_CREATOR = "spark"
+
+
+def with_creator(plan: Mapping[str, Any], version: str) -> dict[str, Any]:
+    """Return a plan's JSON as it is stored: with the version of Spark that it was made with."""
+    return {**plan, _CREATOR: version}
+
+
+def creator_of(plan: Any) -> str | None:
+    """Return the version of Spark that a stored plan was made with; None if it names none."""
+    version = plan.get(_CREATOR) if isinstance(plan, dict) else None
+    return version if isinstance(version, str) else None
 
 
 def parse_stored_plan(name: str, value: Any) -> ViewPlan:

@@ -9,8 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from relstate.connector.spark.version import session_version
 from relstate.connector.sql import Database, check_views
 from relstate.connector.sql.check_views import select_frame
+from relstate.connector.views import creation
 from relstate.storage import Kind, NewProgress, Store, errors, writing
 from relstate.storage.log import rules
 from support.stores import unsynced
@@ -276,3 +278,26 @@ def test_inputs_whose_rows_expire_are_told(db: Database, monkeypatch: pytest.Mon
     db.sql("INSERT OVERWRITE t SELECT * FROM t")
     db.refresh()
     assert problems(db) == {}
+
+
+def test_a_difference_names_the_version_that_created_the_view(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it is another minor one: a function of the SELECT may have changed."""
+    this = session_version(db.spark)
+    for name, version in (("old", "4.0.1"), ("same", this)):
+        with monkeypatch.context() as changed:
+            changed.setattr(creation, "session_version", lambda _, version=version: version)
+            db.sql(f"CREATE MATERIALIZED VIEW {name} AS SELECT k, v FROM t")
+        corrupt(db.store, name, name, Kind.PUT, v=-1)
+
+    reported = problems(db, "old", "same")
+
+    assert f"; Spark 4.0.1 has created it, and this is Spark {this}: if" in reported["old"]
+    assert "has created it" not in reported["same"]
+    explained = db.sql("EXPLAIN MATERIALIZED VIEW old").head()
+    assert explained is not None
+    assert explained[0].endswith("\n\nCreated by Spark 4.0.1")
+    described = db.sql("DESCRIBE EXTENDED same").where("col_name = 'Created by'").head()
+    assert described is not None
+    assert described.data_type == f"Spark {this}"
