@@ -61,15 +61,17 @@ def _lmdb_errors(path: str) -> Iterator[None]:
     """Raise this project's errors, naming the file, for those of LMDB."""
     try:
         yield
-    except _DAMAGES as error:
-        raise CorruptionError(f"{path}: LMDB finds the file damaged: {error}") from error
     except lmdb.Error as error:
-        text = str(error)
-        if "data format" in text:
-            raise CorruptionError(
-                f"{path}: the file is not a segment, or is damaged: {text}"
-            ) from error
-        raise FilesystemError(f"{path}: LMDB cannot use the file: {text}") from error
+        raise _error_of(path, error) from error
+
+
+def _error_of(path: str, error: lmdb.Error) -> CorruptionError | FilesystemError:
+    """Return this project's error, naming the file, for one of LMDB."""
+    if isinstance(error, _DAMAGES):
+        return CorruptionError(f"{path}: LMDB finds the file damaged: {error}")
+    if "data format" in str(error):
+        return CorruptionError(f"{path}: the file is not a segment, or is damaged: {error}")
+    return FilesystemError(f"{path}: LMDB cannot use the file: {error}")
 
 
 class DescriptorShare:
@@ -331,18 +333,19 @@ class SegmentFile:
             return self._transaction
 
     def _open(self) -> lmdb.Transaction | None:
+        # Not by `_lmdb_errors`: from Python 3.12 on, an error that passes a context manager of a
+        # generator refers to itself. It would hold the frames of its readers, and so the files that
+        # they have read, until the collector runs.
         try:
-            with _lmdb_errors(self.path):
-                file = lmdb.open(
-                    self.path, subdir=False, readonly=True, lock=False, readahead=False
-                )
-                return file.begin()
-        except FilesystemError:
+            file = lmdb.open(self.path, subdir=False, readonly=True, lock=False, readahead=False)
+            return file.begin()
+        except lmdb.Error as error:
+            failure = _error_of(self.path, error)
             # LMDB cannot open the file, for example because this process has it open under another
             # path or has no descriptor left; its pages can still be read.
-            self._may_open = False
-            if self._paged() is None:
-                raise
+            self._may_open = isinstance(failure, CorruptionError)
+            if self._may_open or self._paged() is None:
+                raise failure from error
             return None
 
     def _paged(self) -> Pages | None:
