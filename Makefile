@@ -7,8 +7,13 @@
 #   make test-spark  run those that need a Spark on another minor version of it, from an environment
 #                    of its own in build    (VERSION=4.1 or 4.2; ARGS chooses the tests)
 #   make durations   run all tests and record which of them are slow
+#   make test-python  run those that need no Spark on another Python, from an environment of its own in
+#                    build    (PYTHON=python3.13; ARGS chooses the tests)
+#   make test-oldest   run them with the least version of each requirement, likewise
+#   make golden      write the golden stores of this version, until it is released: tests/golden
 #   make docs        build the site of the documents in build/site
-#   make dist        build a wheel and a source distribution in dist, and try the wheel alone
+#   make dist        build a wheel and a source distribution in dist, twice, and try each alone on
+#                    Python 3.11 to 3.13 and on the oldest Spark: 40 minutes
 #   make bench       run the benchmarks       (ARGS goes to them)
 #   make bench-peers run the same work by other systems, each in a process of its own, from
 #                    .venv-peers    (ARGS="--rows 200000" goes to it; docs/peers.md)
@@ -50,7 +55,7 @@ unexport SPARK_HOME PYTHONPATH PYTHONHOME VIRTUAL_ENV
 # The tests start hundreds of Python processes: without compiled files each compiles all modules.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-unit test-slow test-spark durations docs dist bench bench-peers lint format typecheck clean preflight
+.PHONY: demo test test-unit test-slow test-spark test-python test-oldest durations golden docs dist bench bench-peers lint format typecheck clean preflight
 
 demo: $(STAMP)
 	$(RUN) examples/flights.py $(ARGS)
@@ -72,18 +77,30 @@ test-spark: $(SPARK)/installed
 	$(SPARK)/bin/python -P -m pytest --numprocesses=$(WORKERS) --dist=worksteal \
 		-m "spark and not slow" $(ARGS)
 
+test-python: build/$(notdir $(PYTHON))/installed
+	build/$(notdir $(PYTHON))/bin/python -P -m pytest --numprocesses=$(WORKERS) --dist=worksteal \
+		-m "not spark and not slow" $(ARGS)
+
+test-oldest: build/oldest/installed
+	build/oldest/bin/python -P -m pytest --numprocesses=$(WORKERS) --dist=worksteal \
+		-m "not spark and not slow" $(ARGS)
+
 durations: $(STAMP)
 	$(PYTEST) --junitxml=build/tests.xml -o junit_family=xunit1 -o junit_duration_report=call $(ARGS)
 	$(RUN) scripts/durations.py build/tests.xml
+
+golden: export PYSPARK_PYTHON := $(CURDIR)/$(RUN)
+golden: export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(RUN)
+golden: $(STAMP)
+	PYTHONPATH=tests $(RUN) scripts/golden.py $(ARGS)
 
 docs: $(VENV)/installed-docs
 	$(RUN) -m zensical build --strict --clean
 	$(RUN) scripts/check_site.py build/site
 
 dist: $(STAMP)
-	rm -rf dist
-	$(RUN) -m build --no-isolation --outdir dist
-	$(RUN) scripts/bare_environment.py dist/*.whl
+	$(RUN) scripts/distribution.py dist
+	$(RUN) scripts/try_distribution.py dist
 
 bench: $(STAMP)
 	$(RUN) -m benchmarks $(ARGS)
@@ -124,6 +141,18 @@ build/spark-%/installed: pyproject.toml | preflight
 	"$(PYTHON)" -m venv build/spark-$*
 	build/spark-$*/bin/python -m pip install --quiet --disable-pip-version-check \
 		--editable ".[dev]" "pyspark[connect]==$*.*"
+	touch $@
+
+build/python3%/installed: pyproject.toml | preflight
+	"$(PYTHON)" -m venv build/python3$*
+	build/python3$*/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	touch $@
+
+build/oldest/installed: pyproject.toml scripts/oldest.py | preflight
+	"$(PYTHON)" -m venv build/oldest
+	build/oldest/bin/python scripts/oldest.py > build/oldest/constraints.txt
+	build/oldest/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint build/oldest/constraints.txt --editable ".[dev]"
 	touch $@
 
 $(PEERS)/spark-4.3/installed: pyproject.toml | preflight

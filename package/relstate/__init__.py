@@ -83,8 +83,7 @@ else:
         from importlib import import_module
 
         if _MODULES[name] == "relstate.connector.sql":
-            version = import_module("relstate.connector.spark.version")
-            version.check_version(version.pyspark_version())
+            import_module("relstate.connector.spark.version").check_pyspark()
 
     def _public_names(errors: list[str]) -> list[str]:
         """Return the names of classes, then of functions, each sorted."""

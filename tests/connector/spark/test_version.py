@@ -49,6 +49,17 @@ def test_nothing_runs_in_another_version(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "relstate.connector.sql" not in sys.modules
 
 
+def test_the_thin_client_is_refused_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lacks modules; the sentence says what to install, and what works without it."""
+    monkeypatch.setattr(version, "find_spec", lambda _: None)
+    monkeypatch.delitem(vars(relstate), "connect", raising=False)
+
+    with pytest.raises(
+        errors.SessionError, match=r"pyspark-client .* 'pyspark\[connect\]>=4\.1,<4\.4'"
+    ):
+        _ = relstate.connect
+
+
 def test_a_session_of_another_version_is_refused(
     spark: SparkSession, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,7 +40,8 @@ def frozen_views(spark: SparkSession, store: Store) -> Iterator[tuple[str, str]]
         query = queries[name]
         state = store.state
         view = new_view(spark, state, f"v_{name}", query.format(v="v_"), ViewOptions(2))
-        yield name, text_of(view.plan, explain_new_view(view))
+        plan = {key: value for key, value in view.plan.items() if key != "spark"}
+        yield name, text_of(plan, explain_new_view(view))
         store.view_catalog.create(
             view, [state.tables[read.table_id].definition for read in view.inputs]
         )
