@@ -51,8 +51,7 @@ def check_pyspark() -> None:
         raise errors.SessionError(
             "pyspark-client is installed, Spark Connect's thin client: relstate.connect needs the "
             "whole PySpark (pyspark.sql.classic), also over Spark Connect: pip uninstall "
-            f"pyspark-client, then pip install '{needed}'; reads and writes by "
-            'spark.read.format("relstate"), which the server runs, work without it'
+            f"pyspark-client, then pip install '{needed}'"
         )
 
 

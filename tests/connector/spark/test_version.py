@@ -50,7 +50,7 @@ def test_nothing_runs_in_another_version(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_the_thin_client_is_refused_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It lacks modules; the sentence says what to install, and what works without it."""
+    """It lacks modules; the sentence says what to install, which works over Spark Connect, too."""
     monkeypatch.setattr(version, "find_spec", lambda _: None)
     monkeypatch.delitem(vars(relstate), "connect", raising=False)
 
