@@ -68,8 +68,8 @@ class Case:
     """Tables, what happens to them, and views.
 
     ``part_rows``: of a part of a refresh. ``local_rows``: of one in the driver's process at most.
-    ``is_full``: refreshes as jobs of Spark are full where they can be. ``time_zone``: of the
-    session.
+    ``time_zone``: of the session. ``is_full``: refreshes as jobs of Spark are full where they can
+    be.
     """
 
     tables: tuple[TableSpec, ...]
@@ -79,8 +79,8 @@ class Case:
     part_rows: int | None = None
     many_rows: int | None = None
     local_rows: int = IN_DRIVER
-    is_full: bool = False
     time_zone: str = "UTC"
+    is_full: bool = False
 
     def only(self, names: Collection[str]) -> Case:
         """Return the case with those views alone, and the views that they read."""
