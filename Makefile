@@ -13,7 +13,7 @@
 #   make golden      write the golden stores of this version, until it is released: tests/golden
 #   make docs        build the site of the documents in build/site
 #   make dist        build a wheel and a source distribution in dist, twice, and try each alone on
-#                    Python 3.11 to 3.13 and on the oldest Spark: 40 minutes
+#                    Python 3.11 to 3.13 and on the oldest Spark
 #   make bench       run the benchmarks       (ARGS goes to them)
 #   make bench-peers run the same work by other systems, each in a process of its own, from
 #                    .venv-peers    (ARGS="--rows 200000" goes to it; docs/peers.md)
