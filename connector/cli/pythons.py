@@ -88,7 +88,7 @@ REQUIREMENTS = (
     Requirement("lmdb", (3,), (4,)),
     Requirement("xxhash", (3, 4), (5,)),
     Requirement("sqlglot", (30,), (31,)),
-    Requirement("pandas", (2, 2), (3,)),
+    Requirement("pandas", (2, 2, 2), (3,)),
 )
 
 
