@@ -164,21 +164,27 @@ def _mix_word(hashes: Words, words: NDArray[np.unsignedinteger]) -> Words:
 
 
 def _mix_half_word(hashes: Words, half_words: NDArray[np.unsignedinteger]) -> Words:
-    mixed = half_words.astype(np.uint64)
-    mixed *= _PRIME_1
-    mixed ^= hashes
-    mixed = _rotate(mixed, 23)
-    mixed *= _PRIME_2
+    mixed = _mix(hashes, half_words, _PRIME_1, 23, _PRIME_2)
     mixed += _PRIME_3
     return mixed
 
 
 def _mix_byte(hashes: Words, single_bytes: NDArray[np.uint8]) -> Words:
-    mixed = single_bytes.astype(np.uint64)
-    mixed *= _PRIME_5
+    return _mix(hashes, single_bytes, _PRIME_5, 11, _PRIME_1)
+
+
+def _mix(
+    hashes: Words,
+    numbers: NDArray[np.unsignedinteger],
+    factor: int,
+    bits: int,
+    last_factor: int,
+) -> Words:
+    mixed = numbers.astype(np.uint64)
+    mixed *= factor
     mixed ^= hashes
-    mixed = _rotate(mixed, 11)
-    mixed *= _PRIME_1
+    mixed = _rotate(mixed, bits)
+    mixed *= last_factor
     return mixed
 
 

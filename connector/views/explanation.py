@@ -16,7 +16,7 @@ from relstate.storage import (
 )
 from relstate.vnode import VnodeMapping
 
-from .full_refresh import rows_of_a_change
+from .full_refresh import can_be_full, rows_of_a_change
 from .plan.node import plan_lines
 from .plan_description import (
     FragmentDescription,
@@ -32,7 +32,10 @@ def explain_view(state: StoreState, view: CatalogView) -> list[str]:
     """Return lines that show how a view is maintained. CorruptionError for a damaged plan."""
     definition = view.definition
     lines = _lines(
-        read_stored_plan(state, view), definition.mapping, PlanTables.of_view(state, view)
+        read_stored_plan(state, view),
+        definition.mapping,
+        PlanTables.of_view(state, view),
+        has_quarantine=definition.quarantine is not None,
     )
     creator = creator_of(definition.plan)
     return lines if creator is None else [*lines, "", f"Created by Spark {creator}"]
@@ -42,7 +45,8 @@ def explain_new_view(view: NewView) -> list[str]:
     """Return lines that show how a view would be maintained; its tables have no ids yet."""
     names = [table.name for table in (*view.internal, view.table)]
     tables = PlanTables(names, [None] * len(names))
-    return _lines(ViewPlan.from_json(view.plan), view.mapping, tables)
+    plan, has_quarantine = ViewPlan.from_json(view.plan), view.quarantine is not None
+    return _lines(plan, view.mapping, tables, has_quarantine=has_quarantine)
 
 
 def explain_replacement(state: StoreState, view: NewView) -> list[str]:
@@ -61,16 +65,20 @@ def explain_replacement(state: StoreState, view: NewView) -> list[str]:
     return [*lines, "", "== Replacement ==", effect]
 
 
-def _lines(plan: ViewPlan, mapping: VnodeMapping, tables: PlanTables) -> list[str]:
+def _lines(
+    plan: ViewPlan, mapping: VnodeMapping, tables: PlanTables, *, has_quarantine: bool
+) -> list[str]:
     lines = ["== Plan ==", *plan_lines(plan.root), "", "== Fragments =="]
     for fragment in describe_fragments(plan, mapping, tables):
         lines += _fragment_lines(fragment)
-    return [*lines, *_refresh_lines(plan), "", "== Vnode mapping ==", *mapping_lines(mapping)]
+    if can_be_full(plan, has_quarantine=has_quarantine):
+        lines += _full_refresh_lines(plan)
+    return [*lines, "", "== Vnode mapping ==", *mapping_lines(mapping)]
 
 
-def _refresh_lines(plan: ViewPlan) -> list[str]:
+def _full_refresh_lines(plan: ViewPlan) -> list[str]:
     """Return when a refresh computes the view from all rows of its inputs; nothing if never."""
-    rows = 0 if plan.reads_clock else rows_of_a_change(plan)
+    rows = rows_of_a_change(plan)
     if not rows:
         return []
     share = "half" if rows == 2 else f"a {rows}th"

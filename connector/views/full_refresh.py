@@ -22,7 +22,6 @@ from relstate.connector.task_report import TaskReport
 from relstate.storage import (
     ReadPlan,
     SegmentRecord,
-    ViewDefinition,
     changed_entries,
     environment_of,
 )
@@ -33,9 +32,9 @@ from .plan.window import OrderedWindow
 from .task import Target
 from .viewplan import Operator, ViewPlan
 
-# For how many rows of the inputs a full refresh takes as long as another one for a change: measured
-# by the workload view-sizes. A window reads and computes what follows a change in its partition; a
-# change of a table of values, as for an extreme, is written there too.
+# For how many rows of the inputs a full refresh takes as long as another one for a change. The
+# workload view-sizes measures both. A window reads and computes what follows a change in its
+# partition; a change of a table of values, as for an extreme, is written there too.
 _ROWS_OF_A_WINDOW, _ROWS_OF_VALUES = 20, 2
 # So many stored bytes of the old and the new rows are compared at once.
 _COMPARED_BYTES = 64 << 20
@@ -66,12 +65,14 @@ def _rows_of_a_change(operator: Operator) -> int:
     return _ROWS_OF_VALUES if has_values else 0
 
 
-def can_be_full(definition: ViewDefinition, plan: ViewPlan) -> bool:
+def can_be_full(plan: ViewPlan, *, has_quarantine: bool) -> bool:
     """Return whether a view can be computed from all rows of its inputs in a refresh.
 
-    Not if it depends on the present time, or leaves out rows: its state knows of those.
+    Not if it has no state to replace, or its state has more than the rows give: of the present
+    time, or of rows that the view leaves out.
     """
-    return definition.quarantine is None and not plan.reads_clock and bool(definition.internal)
+    has_state = any(not operator.is_root for operator in plan.operators)
+    return has_state and not plan.reads_clock and not has_quarantine
 
 
 def changed_rows(

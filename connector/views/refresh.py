@@ -269,7 +269,8 @@ class Round:
         inputs = [table_id for table_id, _ in job.view.progress.inputs]
         # What this refresh writes is not yet among the rows of an epoch.
         follows_others = not self._outputs.keys().isdisjoint(inputs)
-        if is_small(job) or follows_others or not can_be_full(job.view.definition, job.plan):
+        is_possible = can_be_full(job.plan, has_quarantine=job.quarantine is not None)
+        if is_small(job) or follows_others or not is_possible:
             return job
         store, epoch = self._runner.store, self._state.epoch
         start = SnapshotStart(epoch, dict.fromkeys(inputs, epoch), self.time)

@@ -232,6 +232,7 @@ class JobRunner:
             output,
             segments=of_state + changed,
             rows=job.rows,
+            is_local=False,
             replaced=tuple(plan.definition.table_id for plan in states),
         )
 

@@ -27,7 +27,7 @@ from .plan.generate import Generate
 from .plan.node import Node, walk
 from .plan.shared import Shared
 from .plan.stateless import Filter, Project, Scan
-from .quarantine import BadRow, RowSelection, key_codec, keys_by_table
+from .quarantine import BadRow, Keys, RowSelection, key_codec, keys_by_table
 from .scans import RowsPlan, SourceRead
 from .viewplan import ViewPlan
 
@@ -79,18 +79,26 @@ def screen_rows(
     operator_rows: dict[int, pa.RecordBatch] = {}
     remaining = []
     for read in reads:
-        remaining.append(read)
-        if isinstance(read.source, Scan):
-            left_out = keys.get(read.source.table_id, ragged.NO_BYTES)
-            selection = replace(read.selection or RowSelection(read.source), left_out=left_out)
-            if isinstance(read.plan, RowsPlan):
-                is_taken = selection.takes(read.plan.rows, read.plan.keys)
-                remaining[-1] = replace(read, plan=read.plan.filtered(is_taken))
-                if id(read.source) in screened:
-                    operator_rows |= screened[id(read.source)].rows_of(is_taken)
-            else:
-                remaining[-1] = read.selected(selection)
+        rest, is_taken = _without(read, keys)
+        remaining.append(rest)
+        if is_taken is not None and id(read.source) in screened:
+            operator_rows |= screened[id(read.source)].rows_of(is_taken)
     return Screening(tuple(remaining), tuple(bad_rows.values()), operator_rows)
+
+
+def _without(read: SourceRead, keys: Keys) -> tuple[SourceRead, Mask | None]:
+    """Return a read without the rows with some keys, and which of its changes are in it.
+
+    None for changes that are not in memory.
+    """
+    if not isinstance(read.source, Scan):
+        return read, None
+    left_out = keys.get(read.source.table_id, ragged.NO_BYTES)
+    selection = replace(read.selection or RowSelection(read.source), left_out=left_out)
+    if not isinstance(read.plan, RowsPlan):
+        return read.selected(selection), None
+    is_taken = selection.takes(read.plan.rows, read.plan.keys)
+    return replace(read, plan=read.plan.filtered(is_taken)), is_taken
 
 
 def _tops(plan: ViewPlan) -> dict[int, list[Node]]:

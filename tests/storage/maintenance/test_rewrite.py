@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,12 +19,15 @@ from relstate.storage.clock import SystemClock
 from relstate.storage.local_environment import LocalEnvironment
 from relstate.storage.log.log import Log
 from relstate.storage.log.state import StoreState
-from relstate.storage.maintenance import compaction, policy
+from relstate.storage.maintenance import compaction, policy, rewrite
 from relstate.storage.schema.properties import Merge
+from relstate.storage.segment.block import Block
+from relstate.storage.segment.segment import SegmentFile
+from relstate.storage.table.run import file_source
 from support.clock import ManualClock
 from support.commits import UnsyncedDisk
 from support.examples import Seeds
-from support.stores import contents, rows_of, unsynced, upsert
+from support.stores import StoreMaker, contents, rows_of, unsynced, upsert
 
 _SCHEMA = pa.schema({"k": pa.int32(), "v": pa.int32(), "a": pa.int32(), "b": pa.string()})
 _ROW = st.tuples(
@@ -146,6 +151,30 @@ def test_a_delete_outlives_compaction_for_its_time(tmp_path: Path) -> None:
         (segment,) = store.state.segments.values()
         assert [(table.rows, table.deletes) for table in segment.record.tables] == [(1, 0)]
         assert [row[0] for row in contents(store, "t")] == [2]
+
+
+def test_a_merge_by_shard_reads_the_files_with_rows_in_the_shard(
+    make_store: StoreMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no other: a file of one row is read for one shard, one of all shards for each."""
+    read: Counter[str] = Counter()
+
+    def counted(file: SegmentFile, *arguments: Any) -> Iterator[Block]:
+        read[Path(file.path).stem] += 1
+        return file_source(file, *arguments)
+
+    monkeypatch.setattr(rewrite, "file_source", counted)
+    store = make_store(vnode_count=16, shards=4)
+    store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
+    upsert(store, "t", [(key, "x" * 1000) for key in range(6000)])
+    upsert(store, "t", [(7, "y")])
+    inputs = {segment.name: segment.statistics_of(1) for segment in store.state.segments_of(1)}
+
+    store.compact()
+
+    assert read == {name: sum(map(bool, of.shard_bytes)) for name, of in inputs.items()}
+    assert sorted(read.values()) == [1, 4]
+    assert [row for row in contents(store, "t") if row[1] == "y"] == [(7, "y")]
 
 
 @pytest.mark.usefixtures("eager")
