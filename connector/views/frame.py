@@ -1,7 +1,8 @@
 """The Spark job of a refresh: the fragments of a view's plan as one frame.
 
-Spark runs stateless operators; a shuffle brings rows to the unit that owns their vnode; there a
-task runs the executors. Executors without a shuffle or an expression between them share a task.
+Spark runs stateless operators; a shuffle brings rows, or packets of them (exchange), to the unit
+that owns their vnode; there a task runs the executors. Executors without a shuffle or an expression
+between them share a task.
 
 Promises: the frame yields reports, one from every task, and nothing else.
 Does not know: what a scan reads, or what is committed.
@@ -20,11 +21,20 @@ from relstate.storage import OP_COLUMN, types
 from relstate.vnode import VnodeMapping
 
 from .evaluation import evaluated
+from .exchange import Output as TaskOutput
+from .exchange import PacketOutput, RowOutput
 from .executor.changes import SelectStep, Step
 from .executor.executor import LEFT_ROW, PAIR, PART_COLUMN, SIDE_COLUMN
 from .executor.keyed_rows import row_fields
 from .job import ViewJob
-from .join_rows import AnyJoin, KeyedJoin, candidate_fields, match_condition, side_fields
+from .join_rows import (
+    AnyJoin,
+    KeyedJoin,
+    candidate_fields,
+    match_condition,
+    side_fields,
+    side_step,
+)
 from .plan.asof_join import AsofJoin
 from .plan.broadcast_join import BroadcastJoin
 from .plan.generate import Generate, Generator, OneRow, Source
@@ -39,7 +49,7 @@ from .recursion import recursive_rows
 from .scans import rows_frame, sends_from_driver, source_frame
 from .task import ExecutorStep, FragmentTask, StatelessTask
 from .viewplan import distribution_of, is_broadcast, is_colocated, unit_count
-from .wire import MESSAGE, TARGET, null_for_control_rows, true_for_control_rows, wire_fields
+from .wire import MESSAGE, TARGET, null_for_control_rows, true_for_control_rows
 
 # From so many changes on it is worth a stage of its own to combine rows before a shuffle.
 MANY_ROWS = 1 << 16
@@ -87,6 +97,7 @@ class _FrameBuilder:
 
     def __init__(self, job: ViewJob, session: SparkSession) -> None:
         self._job = job
+        self._mapping = job.mapping
         self._session = session
         self._has_many_rows = job.rows >= MANY_ROWS
         self._reads = {id(read.source): read for read in job.reads}
@@ -96,7 +107,7 @@ class _FrameBuilder:
         """Return the rows of an operator."""
         rows = self._job.operator_rows.get(id(node))
         if rows is not None and sends_from_driver(node.fields, rows.nbytes):
-            frame = rows_frame(self._session, rows, node.fields, self._job.mapping.units)
+            frame = rows_frame(self._session, rows, node.fields, self._mapping.units)
             return _Flow(frame, node.fields, node.fields, 1)
         match node:
             case Scan() | OneRow():
@@ -165,7 +176,7 @@ class _FrameBuilder:
                 step, executor = combiner
                 flow = flow.with_step(step)
                 operator = replace(operator, executor=executor)
-            flow = self._shuffled(self._run(flow), distribution_of(node))
+            flow = self._shuffled([flow], distribution_of(node))
         result = () if isinstance(node, Materialize) else node.fields
         flow = flow.with_executor(self._job.step(operator), result)
         return self._run(flow) if isinstance(node, Materialize) else flow
@@ -175,7 +186,7 @@ class _FrameBuilder:
         flow = self.flow(child)
         first, second = self._job.plan.operators_of(node)
         if not is_colocated(node):
-            flow = self._shuffled(self._run(flow), distribution_of(node))
+            flow = self._shuffled([flow], distribution_of(node))
         flow = self._run(flow.with_executor(self._job.step(first), row_fields(node)))
         if isinstance(node, Recursion):
             # Spark reads the rows at every level: a job of its own keeps them.
@@ -189,7 +200,7 @@ class _FrameBuilder:
 
     def _keyed_join(self, node: KeyedJoin) -> _Flow:
         sides = [self._side(node, number) for number in range(2)]
-        flow = self._shuffled(self._union(sides), distribution_of(node))
+        flow = self._shuffled(sides, distribution_of(node))
         first, *rest = self._job.plan.operators_of(node)
         flow = flow.with_executor(self._job.step(first), candidate_fields(node))
         if not rest:
@@ -209,16 +220,19 @@ class _FrameBuilder:
 
     def _side(self, node: KeyedJoin, number: int) -> _Flow:
         """Return the rows of an input of a join with its keys and the columns of both."""
-        own = [key.left if number == 0 else key.right for key in node.keys]
+        flow, step = self.flow(node.children[number]), side_step(node, number)
+        if flow.is_in_task:
+            return flow.with_step(step)
         keys = [
             f"{types.quoted(name)} AS {types.quoted(key.field.name)}"
-            for name, key in zip(own, node.keys, strict=True)
+            for name, key in zip(step.keys, node.keys, strict=True)
         ]
-        return self._with_both_sides(node, number, keys)
+        return self._with_both_sides(flow, node, number, keys)
 
-    def _with_both_sides(self, node: AnyJoin, number: int, keys: Sequence[str] = ()) -> _Flow:
+    def _with_both_sides(
+        self, flow: _Flow, node: AnyJoin, number: int, keys: Sequence[str] = ()
+    ) -> _Flow:
         """Return the rows of an input with computed keys, and NULL for the other input's fields."""
-        flow = self._run(self.flow(node.children[number]))
         columns = [f"CAST({number} AS TINYINT) AS {SIDE_COLUMN}", *keys]
         for side, side_node in enumerate(node.children):
             columns += [
@@ -228,13 +242,15 @@ class _FrameBuilder:
         return self._selected(flow, columns, side_fields(node))
 
     def _broadcast_join(self, node: BroadcastJoin) -> _Flow:
-        left = self._with_both_sides(node, 0)
+        left, right = (
+            self._with_both_sides(self._run(self.flow(child)), node, number)
+            for number, child in enumerate(node.children)
+        )
         if node.has_one_row:
-            left = self._with_target(left, owner_expression(self._job.mapping, node.left.key))
+            left = self._with_target(left, owner_expression(self._mapping, node.left.key))
         else:
             left = self._broadcast(left)
-        right = self._broadcast(self._with_both_sides(node, 1))
-        flow = self._to_targets(self._union([left, right]))
+        flow = self._to_targets(self._union([left, self._broadcast(right)]))
         first, *rest = self._job.plan.operators_of(node)
         flow = flow.with_executor(self._job.step(first), candidate_fields(node))
         if not rest:
@@ -247,9 +263,9 @@ class _FrameBuilder:
 
     def _broadcast(self, flow: _Flow) -> _Flow:
         """Return the rows once for every unit, which is their target."""
-        if self._job.mapping.units == 1:
+        if self._mapping.units == 1:
             return flow
-        units = f"sequence(0, {self._job.mapping.units - 1})"
+        units = f"sequence(0, {self._mapping.units - 1})"
         targets = f"CASE WHEN {MESSAGE} IS NULL THEN {units} ELSE array({TARGET}) END"
         columns = (types.quoted(field.name) for field in flow.fields)
         frame = _frame(flow).selectExpr(
@@ -264,7 +280,7 @@ class _FrameBuilder:
 
     def _to_targets(self, flow: _Flow) -> _Flow:
         """Return the rows, each in the unit that is its target."""
-        units = self._job.mapping.units
+        units = self._mapping.units
         frame = _frame(flow)
         if units == 1:
             return replace(flow, rows=frame.repartition(1), units=1)
@@ -272,7 +288,7 @@ class _FrameBuilder:
 
     def _to_kept_rows(self, node: BroadcastJoin, flow: _Flow) -> _Flow:
         """Return the candidates, each where the degree is of the row that it is or counts for."""
-        unit, right = (owner_expression(self._job.mapping, side.key) for side in node.children)
+        unit, right = (owner_expression(self._mapping, side.key) for side in node.children)
         if node.kind is JoinKind.FULL:
             unit = f"CASE WHEN {PART_COLUMN} IN ({PAIR}, {LEFT_ROW}) THEN {unit} ELSE {right} END"
         return self._to_targets(self._with_target(flow, unit))
@@ -292,14 +308,17 @@ class _FrameBuilder:
         frame = _frame(flow).selectExpr(OP_COLUMN, *columns, TARGET, MESSAGE)
         return replace(flow, rows=frame, fields=fields, result=fields)
 
-    def _shuffled(self, flow: _Flow, distribution: Names) -> _Flow:
-        """Return the rows, each in the unit that owns its vnode."""
-        frame, units = _frame(flow), unit_count(self._job.mapping, distribution)
-        if units == 1:
-            return replace(flow, rows=frame.repartition(1), units=1)
-        return replace(
-            flow, rows=frame.repartitionById(units, self._unit(distribution)), units=units
-        )
+    def _shuffled(self, flows: Sequence[_Flow], distribution: Names) -> _Flow:
+        """Return the rows of flows with the same fields, each in the unit that owns its vnode."""
+        unit: Column | str = self._unit(distribution)
+        if all(flow.is_in_task for flow in flows):
+            packets = PacketOutput(flows[0].result, distribution, self._mapping)
+            flow, unit = self._union([self._run(flow, packets) for flow in flows]), TARGET
+        else:
+            flow = self._union([self._run(flow) for flow in flows])
+        frame, units = _frame(flow), unit_count(self._mapping, distribution)
+        frame = frame.repartition(1) if units == 1 else frame.repartitionById(units, unit)
+        return replace(flow, rows=frame, units=units)
 
     def _evaluated(self, flow: _Flow, node: KeyedRecompute) -> _Flow:
         """Return what Spark evaluates in the unit of each key, whose rows a task has just read."""
@@ -312,36 +331,40 @@ class _FrameBuilder:
 
     def _unit(self, distribution: Names) -> Column:
         """Return the unit that owns a row's vnode, or that a control row is for."""
-        owner = owner_expression(self._job.mapping, distribution)
+        owner = owner_expression(self._mapping, distribution)
         return f.expr(f"CASE WHEN {MESSAGE} IS NOT NULL THEN {TARGET} ELSE {owner} END")
 
-    def _run(self, flow: _Flow) -> _Flow:
-        """Return the flow after its steps, as a frame."""
+    def _run(self, flow: _Flow, output: TaskOutput | None = None) -> _Flow:
+        """Return the flow after its steps, as a frame.
+
+        ``output``: how its task hands the rows over; None for rows that Spark can compute with.
+        """
+        output = output or RowOutput(flow.result)
         stateless = [step for step in flow.steps if not isinstance(step, ExecutorStep)]
         if isinstance(flow.rows, Source):
             assert len(stateless) == len(flow.steps)
             read = self._reads[id(flow.rows)]
-            frame = source_frame(self._session, read, stateless, self._job.mapping.units)
+            frame = source_frame(self._session, read, stateless, output, self._mapping.units)
         elif not flow.steps:
             return flow
         else:
             is_stateless = len(stateless) == len(flow.steps)
             task = (
-                StatelessTask(flow.fields, tuple(stateless))
+                StatelessTask(flow.fields, tuple(stateless), output)
                 if is_stateless
-                else self._fragment(flow)
+                else self._fragment(flow, output)
             )
-            frame = flow.rows.mapInArrow(task, struct_of(wire_fields(flow.result)))
+            frame = flow.rows.mapInArrow(task, struct_of(output.wire_fields))
         return _Flow(frame, flow.result, flow.result, flow.units)
 
-    def _fragment(self, flow: _Flow) -> FragmentTask:
+    def _fragment(self, flow: _Flow, output: TaskOutput) -> FragmentTask:
         return FragmentTask(
             self._job.view_id,
             self._job.target,
-            self._job.mapping,
+            self._mapping,
             flow.fields,
             flow.steps,
-            flow.result,
+            output,
             flow.units,
         )
 

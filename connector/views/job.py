@@ -28,6 +28,9 @@ from .task import ExecutorStep, Target
 from .view_settings import ANSI
 from .viewplan import Operator, ViewPlan
 
+UNIT_ROWS = 1 << 18
+"""Stored rows of inputs for each unit, about: what is made of them is in the memory of a task."""
+
 
 @dataclass(frozen=True, slots=True)
 class JobOutput:
@@ -104,8 +107,13 @@ class ViewJob:
 
     @property
     def mapping(self) -> VnodeMapping:
-        """Which parallel unit owns which vnode."""
-        return self.view.definition.mapping
+        """Which parallel unit owns which vnode.
+
+        It has more units than that of the view if each of those had too many rows in memory.
+        """
+        own = self.view.definition.mapping
+        units = min(-(-self.rows // self.plan.rows_of_part(UNIT_ROWS)), own.vnode_count)
+        return own if units <= own.units else VnodeMapping.balanced(own.vnode_count, units)
 
     @property
     def is_ansi(self) -> bool:

@@ -20,10 +20,9 @@ from relstate.storage import Environment, arrow, location_of, types
 
 from .elements import element_bytes, element_count, element_rows, makes_elements
 from .executor.changes import chunk_schema, empty_chunk
-from .executor.executor import SIDE_COLUMN
 from .executor.next_moments import NextMoments
 from .job import JobOutput, ViewJob
-from .join_rows import AnyJoin, candidate_fields, join_keys, match_condition, side_fields
+from .join_rows import AnyJoin, candidate_fields, match_condition, side_step
 from .local_expressions import LocalEvaluator
 from .local_state import GivenUpError, LocalWriters
 from .plan.aggregate import Aggregate
@@ -224,7 +223,7 @@ class _LocalRun:
 
     def _joined(self, node: AnyJoin) -> pa.RecordBatch:
         inputs = map(self.rows_of, node.children)
-        sides = (_side_chunk(node, number, chunk) for number, chunk in enumerate(inputs))
+        sides = (side_step(node, number).run(chunk) for number, chunk in enumerate(inputs))
         chunk = pa.concat_batches(list(sides))
         first, *degree = self._job.plan.operators_of(node)
         fields = candidate_fields(node)
@@ -262,20 +261,3 @@ def _check_size(rows: int, size: int) -> None:
     """GivenUpError if what an operator returns is too much; ``size``: in bytes."""
     if rows > OUTPUT_ROWS or size > LOCAL_BYTES:
         raise GivenUpError(f"an operator has returned {rows} rows of {size} bytes")
-
-
-def _side_chunk(node: AnyJoin, number: int, chunk: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the changes of an input of a join with its keys, and NULL for the other's fields."""
-    keys = {key.field.name: (key.left, key.right)[number] for key in join_keys(node)}
-    own = set(node.children[number].names)
-    columns = [chunk.column(0)]
-    for field in list(chunk_schema(side_fields(node)))[1:]:
-        if field.name == SIDE_COLUMN:
-            columns.append(pa.repeat(pa.scalar(number, pa.int8()), chunk.num_rows))
-        elif field.name in keys:
-            columns.append(chunk.column(keys[field.name]))
-        elif field.name in own:
-            columns.append(chunk.column(field.name))
-        else:
-            columns.append(pa.nulls(chunk.num_rows, field.type))
-    return pa.RecordBatch.from_arrays(columns, schema=chunk_schema(side_fields(node)))

@@ -52,8 +52,8 @@ from .task import Target
 from .view_failure import KEPT_ERRORS, reason_of_row, view_failure
 from .viewplan import ViewPlan
 
-# Rows that one job takes in, about: what a few tasks hold in memory at once.
-PART_ROWS = 1 << 21
+# Rows that one job takes in, about. A group may have them all, and then one task has them in memory.
+PART_ROWS = 1 << 22
 # After a failure of the machines a part has so many times fewer rows.
 _SMALLER = 8
 # After a refresh in which rows failed, so many look for such rows first.

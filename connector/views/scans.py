@@ -31,11 +31,12 @@ from relstate.storage import (
 )
 from relstate.vnode import cached_property
 
+from .exchange import Output, RowOutput
 from .executor.changes import Mask, Step, chunk_schema, run_steps
 from .plan.generate import Source
 from .plan.stateless import Scan
 from .quarantine import RowSelection, key_codec
-from .wire import change_batches, control_rows, wire_fields, wire_schema
+from .wire import control_rows
 
 # What makes a task of what the driver does not read, in stored bytes.
 _TASK_BYTES = 32 << 20
@@ -164,16 +165,17 @@ class SourceRead:
 
 
 def source_frame(
-    session: SparkSession, read: SourceRead, steps: Sequence[Step], units: int
+    session: SparkSession, read: SourceRead, steps: Sequence[Step], output: Output, units: int
 ) -> DataFrame:
     """Return the changes of a source, after some steps, as rows of the wire.
 
     A control row for each of the parallel units is among them.
     """
-    task = SourceTask(read, tuple(steps), 1, units)
-    struct = struct_of(wire_fields(task.fields))
-    if read.plan is None or sends_from_driver(task.fields, read.stored_bytes):
-        rows = pa.Table.from_batches(task.part(0), wire_schema(task.fields))
+    task = SourceTask(read, tuple(steps), output, 1, units)
+    fields = output.wire_fields
+    struct = struct_of(fields)
+    if read.plan is None or sends_from_driver(fields, read.stored_bytes):
+        rows = pa.Table.from_batches(task.part(0))
         return session.createDataFrame(rows, struct)
     tasks = max(parallelism(session), -(-read.stored_bytes // _TASK_BYTES))
     tasks = min(tasks, len(read.vnodes))
@@ -189,10 +191,10 @@ def rows_frame(
     session: SparkSession, chunk: pa.RecordBatch, fields: tuple[types.Field, ...], units: int
 ) -> DataFrame:
     """Return a chunk with some fields as rows of the wire, as `source_frame` returns changes."""
-    schema = wire_schema(fields)
-    batches = [control_rows(range(units), b"", schema), *change_batches(chunk, schema)]
-    rows = pa.Table.from_batches(batches, schema)
-    return session.createDataFrame(rows, struct_of(wire_fields(fields)))
+    output = RowOutput(fields)
+    batches = [control_rows(range(units), b"", output.schema), *output.batches([chunk])]
+    rows = pa.Table.from_batches(batches)
+    return session.createDataFrame(rows, struct_of(output.wire_fields))
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,13 +203,9 @@ class SourceTask:
 
     read: SourceRead
     steps: tuple[Step, ...]
+    output: Output
     tasks: int
     units: int
-
-    @property
-    def fields(self) -> tuple[types.Field, ...]:
-        """The fields of the changes that it yields."""
-        return self.steps[-1].fields if self.steps else self.read.source.fields
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the changes of the parts whose numbers come; part 0 adds the control rows."""
@@ -216,14 +214,12 @@ class SourceTask:
 
     def part(self, number: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one part; the steps process all of its changes at once."""
-        schema = wire_schema(self.fields)
         if number == 0:
-            yield control_rows(range(self.units), b"", schema)
+            yield control_rows(range(self.units), b"", self.output.schema)
         chunks = self.read.chunks(_part(self.read.vnodes, number, self.tasks))
         if self.steps:
             chunks = self._run_steps(chunks)
-        for chunk in chunks:
-            yield from change_batches(chunk, schema)
+        yield from self.output.batches(chunks)
 
     def _run_steps(self, chunks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         batches = list(chunks)

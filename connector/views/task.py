@@ -32,11 +32,12 @@ from relstate.storage import (
 )
 from relstate.vnode import VnodeMapping
 
+from .exchange import Output
 from .executor.changes import Step, run_steps
 from .executor.executor import Executor
 from .executor.state import State
 from .viewplan import Operator
-from .wire import Received, change_batches, control_rows, wire_schema
+from .wire import Received, control_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +153,7 @@ class StatelessTask:
 
     fields: tuple[types.Field, ...]
     steps: tuple[Step, ...]
+    output: Output
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the steps over all rows at once, and yield what they give."""
@@ -159,20 +161,18 @@ class StatelessTask:
 
     def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         received = Received.of(batches, self.fields)
-        chunk = run_steps(self.steps, received.chunk)
-        schema = wire_schema(self.steps[-1].fields)
-        yield from change_batches(chunk, schema)
+        yield from self.output.batches([run_steps(self.steps, received.chunk)])
         for target, message in received.control:
-            yield control_rows([target], message, schema)
+            yield control_rows([target], message, self.output.schema)
 
 
 @dataclass(frozen=True, slots=True)
 class FragmentTask:
     """The steps of a fragment. Travels to the tasks, where it is called with their rows.
 
-    ``fields``: those of the input; ``result``: those of the output. ``units``: in how many units it
-    runs; ``mapping``: which unit owns which vnode if there are several, and how many units the next
-    fragment may have, each of which gets a control row.
+    ``fields``: those of the input; ``output``: how it hands rows over. ``units``: in how many units
+    it runs; ``mapping``: which unit owns which vnode if there are several, and how many units the
+    next fragment may have, each of which gets a control row.
     """
 
     view_id: int
@@ -180,7 +180,7 @@ class FragmentTask:
     mapping: VnodeMapping
     fields: tuple[types.Field, ...]
     steps: tuple[ExecutorStep | Step, ...]
-    result: tuple[types.Field, ...]
+    output: Output
     units: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -194,10 +194,8 @@ class FragmentTask:
         first, chunk = self.steps[0], received.chunk
         assert isinstance(first, ExecutorStep)
         rows = first.count_rows(chunk, unit)
-        schema = wire_schema(self.result)
         with Writers(self.target, self._vnodes(unit)) as writers:
-            for batch in self._output(chunk, writers):
-                yield from change_batches(batch, schema)
+            yield from self.output.batches(self._result(chunk, writers))
             segments = writers.finish()
         own = TaskReport(
             started,
@@ -209,10 +207,11 @@ class FragmentTask:
             moments=tuple(writers.moments),
         )
         for message in (*received.messages, own.to_json().encode()):
-            yield control_rows([unit], message, schema)
-        yield control_rows(range(unit, self.mapping.units, self.units), b"", schema)
+            yield control_rows([unit], message, self.output.schema)
+        targets = range(unit, self.mapping.units, self.units)
+        yield control_rows(targets, b"", self.output.schema)
 
-    def _output(self, chunk: pa.RecordBatch, writers: Writers) -> Iterator[pa.RecordBatch]:
+    def _result(self, chunk: pa.RecordBatch, writers: Writers) -> Iterator[pa.RecordBatch]:
         """Yield what the steps make of a chunk; the last executor's output passes in parts."""
         last = max(n for n, step in enumerate(self.steps) if isinstance(step, ExecutorStep))
         for step in self.steps[:last]:

@@ -1,9 +1,10 @@
 """The rows of a refresh's Spark job: changes, and the reports of tasks to the driver.
 
 A row is a change (`OP_COLUMN`, and the fields of an operator) or, if `MESSAGE` is not NULL, a
-*control row*: it carries the report of a task, or nothing, to a unit of the next fragment
-(`TARGET`), and so to the driver. Every partition of every fragment gets a control row, so that
-Spark does not skip one as empty. A change may have a target, too; the task that gets it ignores it.
+*control row*: it carries the report of a task, a packet of changes (exchange), or nothing, to a
+unit of the next fragment (`TARGET`), and reports so to the driver. Every partition of every
+fragment gets a control row, so that Spark does not skip one as empty. A change may have a target,
+too; the task that gets it ignores it.
 
 Promises: control rows pass every expression and filter unchanged; it is not evaluated for them.
 Does not know: what reports say, or executors.
@@ -22,6 +23,8 @@ from .executor.changes import chunk_schema, empty_chunk
 
 # Rows handed to Spark at once.
 _BATCH_ROWS = 65_536
+# Every Arrow message begins with this, and no report does.
+_PACKET_START = b"\xff\xff\xff\xff"
 TARGET = "_target"
 MESSAGE = "_message"
 _OP = types.Field(OP_COLUMN, types.TinyInt())
@@ -77,18 +80,24 @@ class Received:
 
     @classmethod
     def of(cls, batches: Iterator[pa.RecordBatch], fields: Sequence[types.Field]) -> Received:
-        """Return the input in rows of the wire that hold changes with these fields."""
+        """Return the input that came as rows of the wire; its changes have these fields."""
         schema = chunk_schema(fields)
         control: list[tuple[int, bytes]] = []
         chunks = [empty_chunk(schema)]
+        packets: list[bytes] = []
         for batch in batches:
             target, message = batch.columns[-2:]
             if message.null_count < len(message):
                 targets, messages = target.filter(message.is_valid()), message.drop_null()
-                control += zip(targets.to_pylist(), messages.to_pylist(), strict=True)
+                for pair in zip(targets.to_pylist(), messages.to_pylist(), strict=True):
+                    if pair[1].startswith(_PACKET_START):
+                        packets.append(pair[1])
+                    else:
+                        control.append(pair)
                 batch = batch.filter(message.is_null())
             if batch.num_rows:
                 chunks.append(in_schema(batch.select(range(len(schema))), schema))
+        chunks += [pa.ipc.read_record_batch(pa.py_buffer(packet), schema) for packet in packets]
         return cls(pa.concat_batches(chunks), tuple(control))
 
     @property
