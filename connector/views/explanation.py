@@ -16,7 +16,7 @@ from relstate.storage import (
 )
 from relstate.vnode import VnodeMapping
 
-from .full_refresh import can_be_full, rows_of_a_change
+from .full_refresh import can_be_full, joins_rows, rows_of_a_change
 from .plan.node import plan_lines
 from .plan_description import (
     FragmentDescription,
@@ -72,17 +72,10 @@ def _lines(
     for fragment in describe_fragments(plan, mapping, tables):
         lines += _fragment_lines(fragment)
     if can_be_full(plan, has_quarantine=has_quarantine):
-        lines += _full_refresh_lines(plan)
+        share = f"1 in {rows_of_a_change(plan)} rows"
+        inputs = "an input" if joins_rows(plan) else "its inputs"
+        lines += ["", "== Refresh ==", f"in full after changes of more than {share} of {inputs}"]
     return [*lines, "", "== Vnode mapping ==", *mapping_lines(mapping)]
-
-
-def _full_refresh_lines(plan: ViewPlan) -> list[str]:
-    """Return when a refresh computes the view from all rows of its inputs; nothing if never."""
-    rows = rows_of_a_change(plan)
-    if not rows:
-        return []
-    share = "half" if rows == 2 else f"a {rows}th"
-    return ["", "== Refresh ==", f"in full after changes of more than {share} of the rows"]
 
 
 def _fragment_lines(fragment: FragmentDescription) -> list[str]:

@@ -11,7 +11,7 @@ Does not know: how executors run (runner), what is committed with it (refresh).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -27,42 +27,53 @@ from relstate.storage import (
 )
 
 from .job import ViewJob
-from .plan.aggregate import Aggregate
+from .plan.asof_join import AsofJoin
+from .plan.broadcast_join import BroadcastJoin
+from .plan.join import Join
+from .plan.node import walk
 from .plan.window import OrderedWindow
 from .task import Target
-from .viewplan import Operator, ViewPlan
+from .viewplan import ViewPlan
 
 # For how many rows of the inputs a full refresh takes as long as another one for a change. The
 # workload view-sizes measures both. A window reads and computes what follows a change in its
-# partition; a change of a table of values, as for an extreme, is written there too.
-_ROWS_OF_A_WINDOW, _ROWS_OF_VALUES = 20, 2
+# partition; others read and write the state of the rows that change, old and new.
+_ROWS_OF_A_WINDOW, _ROWS_OF_OTHERS = 20, 3
 # So many stored bytes of the old and the new rows are compared at once.
 _COMPARED_BYTES = 64 << 20
 _REPORT = "report BINARY NOT NULL"
 
 
-def pays_off(job: ViewJob, rows: int, part_rows: int) -> bool:
+def pays_off(job: ViewJob, rows: Sequence[int], part_rows: int) -> bool:
     """Return whether a view with so many changes should be computed from all rows of its inputs.
 
-    ``rows``: how many rows these have; ``part_rows``: of a part. Each part may read again what
+    ``rows``: how many each source has; ``part_rows``: of a part. Each part may read again what
     others have written.
     """
-    return job.rows * rows_of_a_change(job.plan) > rows * -(-rows // part_rows)
+    parts = -(-sum(rows) // part_rows)
+    return share_of_changes(job, rows) * rows_of_a_change(job.plan) > parts
+
+
+def share_of_changes(job: ViewJob, rows: Sequence[int]) -> float:
+    """Return which share of what a view is computed from changes; ``rows``: of each source.
+
+    A change of an input of a join changes the pairs of that row: so it counts as what share of that
+    input it is.
+    """
+    if not joins_rows(job.plan):
+        return job.rows / max(sum(rows), 1)
+    return max(read.rows / max(count, 1) for read, count in zip(job.reads, rows, strict=True))
 
 
 def rows_of_a_change(plan: ViewPlan) -> int:
-    """Return for how many rows a full refresh takes as long as another one for a change.
-
-    0 if a full refresh of a view with this plan never takes less time.
-    """
-    return max(map(_rows_of_a_change, plan.operators))
+    """Return for how many rows a full refresh takes as long as another one for a change."""
+    has_window = any(isinstance(node, OrderedWindow) for node in walk(plan.root))
+    return _ROWS_OF_A_WINDOW if has_window else _ROWS_OF_OTHERS
 
 
-def _rows_of_a_change(operator: Operator) -> int:
-    if isinstance(operator.node, OrderedWindow):
-        return _ROWS_OF_A_WINDOW
-    has_values = isinstance(operator.node, Aggregate) and len(operator.specs) > 1
-    return _ROWS_OF_VALUES if has_values else 0
+def joins_rows(plan: ViewPlan) -> bool:
+    """Return whether a plan has a join."""
+    return any(isinstance(node, Join | AsofJoin | BroadcastJoin) for node in walk(plan.root))
 
 
 def can_be_full(plan: ViewPlan, *, has_quarantine: bool) -> bool:

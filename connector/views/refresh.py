@@ -39,7 +39,7 @@ from .local_run import is_small
 from .plan.generate import OneRow, Source
 from .runner import PART_ROWS, VIEW_CHANGED, JobRunner
 from .scans import SourceRead
-from .snapshot_parts import SnapshotStart, first_position, snapshot_parts
+from .snapshot_parts import SnapshotStart, snapshot_parts, stored_rows
 from .view_failure import view_failure
 
 _logger = logging.getLogger(__name__)
@@ -276,7 +276,8 @@ class Round:
         start = SnapshotStart(epoch, dict.fromkeys(inputs, epoch), self.time)
         part_rows = job.plan.rows_of_part(PART_ROWS)
         # Of most rows that have changed the older version is stored, too.
-        rows = first_position(store, job.plan, start).total - job.rows
+        stored = stored_rows(store, job.plan, start)
+        rows = [count - read.rows for count, read in zip(stored, job.reads, strict=True)]
         if not pays_off(job, rows, part_rows):
             return job
         parts = snapshot_parts(store, job.plan, start, part_rows)

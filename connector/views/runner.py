@@ -52,7 +52,7 @@ from .task import Target
 from .view_failure import KEPT_ERRORS, reason_of_row, view_failure
 from .viewplan import ViewPlan
 
-# Rows that one job takes in, about. A group may have them all, and then one task has them in memory.
+# Rows that one job takes in, about. If one group has them all, one task has them in memory.
 PART_ROWS = 1 << 22
 # After a failure of the machines a part has so many times fewer rows.
 _SMALLER = 8

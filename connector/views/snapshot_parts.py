@@ -50,10 +50,14 @@ def snapshot_parts(
 
 def first_position(store: Store, plan: ViewPlan, start: SnapshotStart) -> Position:
     """Return the position before the first part; its total is the stored rows of all sources."""
-    plans = [_plan_source(store, source, start) for source in plan.sources]
-    sizes = [plan.stored_rows for plan in plans]
-    order = sorted(range(len(plans)), key=lambda number: (sizes[number], number))
+    sizes = stored_rows(store, plan, start)
+    order = sorted(range(len(sizes)), key=lambda number: (sizes[number], number))
     return Position(tuple(order), total=sum(sizes))
+
+
+def stored_rows(store: Store, plan: ViewPlan, start: SnapshotStart) -> list[int]:
+    """Return about how many rows each source of a plan has, with older versions of them."""
+    return [_plan_source(store, source, start).stored_rows for source in plan.sources]
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,9 @@ def changed_entries(
     # NULL where the key is new.
     are_equal = pc.equal(wanted_values, values.take(places))
     changed = pa.array(~np.asarray(pc.fill_null(are_equal, False)))
-    gone = keys.filter(pc.invert(pc.is_in(keys, value_set=wanted_keys)))
+    is_gone = np.ones(len(keys), np.bool_)
+    is_gone[np.asarray(places.drop_null())] = False
+    gone = keys.filter(pa.array(is_gone))
     deletes = constant(delete_value(stored.encoding.schema.version), len(gone))
     return (
         pa.concat_arrays([wanted_keys.filter(changed), gone]),

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 import relstate
-from relstate.connector.views import backfill, frame, local_run, runner
+from relstate.connector.views import backfill, frame, job, local_run, refresh, runner
+from relstate.connector.views.full_refresh import pays_off
 from relstate.storage import Store
 from support.catalogue import CATALOGUE, OVER_VIEWS, RECOMPUTED
 from support.local import IN_DRIVER, IN_EITHER, IN_JOB
@@ -144,6 +145,10 @@ class Law:
         most = self._paths.choice([IN_DRIVER, IN_JOB, IN_EITHER])
         for bound in ("LOCAL_ROWS", "OUTPUT_ROWS"):
             self._patch.setattr(local_run, bound, most)
+        # In more units than the view has; and in full.
+        self._patch.setattr(job, "UNIT_ROWS", self._paths.choice([1 << 18, 5]))
+        is_full = self._paths.random() < 0.3
+        self._patch.setattr(refresh, "pays_off", (lambda *_: True) if is_full else pays_off)
 
     def _create(self, prefix: str, views: Mapping[str, str]) -> None:
         for name, query in views.items():
