@@ -39,18 +39,21 @@ from .plan.topn import TopN
 from .plan.window import OrderedWindow
 from .viewplan import Operator, ViewPlan
 
-LOCAL_ROWS = 16_384
+LOCAL_ROWS = 65_536
 """Changes that a run takes in from each source.
 
-A job takes 150 ms at least on two cores, and more for each shuffle. That is how long one process
-takes for so many changes; beyond that, tasks in parallel are faster.
+One process takes 0.2 to 0.8 s for 50,000 changes, and a job 0.9 to 2 s on two cores
+(docs/benchmarks.md); beyond that, tasks in parallel are faster.
 """
-OUTPUT_ROWS = 4 * LOCAL_ROWS
+OUTPUT_ROWS = 2 * LOCAL_ROWS
 """Rows that an operator may return: beyond that, a job that begins again is faster."""
-LOCAL_BYTES = 8 << 20
+LOCAL_BYTES = 32 << 20
 """Bytes of these rows: a run holds a few times as much in the driver's memory."""
-STATE_ROWS = 16 * LOCAL_ROWS
+STATE_ROWS = 4 * LOCAL_ROWS
 """Rows that its executors may read of their state."""
+# A window reads the rows that follow a change in its partition: of more changes the state that a
+# run may read does not suffice.
+_WINDOW_SHARE = 4
 
 _logger = logging.getLogger(__name__)
 
@@ -86,7 +89,9 @@ def can_run_locally(plan: ViewPlan) -> bool:
 
 def is_small(job: ViewJob) -> bool:
     """Return whether a job takes in so few changes that it should run in the driver."""
-    is_short = all(read.rows <= LOCAL_ROWS for read in job.reads)
+    has_window = any(isinstance(node, OrderedWindow) for node in walk(job.plan.root))
+    most = LOCAL_ROWS // _WINDOW_SHARE if has_window else LOCAL_ROWS
+    is_short = all(read.rows <= most for read in job.reads)
     return is_short and sum(read.stored_bytes for read in job.reads) <= LOCAL_BYTES
 
 

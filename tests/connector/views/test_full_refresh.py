@@ -92,7 +92,7 @@ def test_a_full_refresh_is_chosen_by_the_share_of_rows_that_changed(db: Database
         full.append(db.refresh().full)
         hold(db, **VIEWS)
     assert full == [(), ("sums",), ("sums",), ("extremes", "sums", "totals")]
-    with local_rows(ROWS):
+    with local_rows(4 * ROWS):
         put(db.store, *range(ROWS), factor=7)
         assert db.refresh().full == ()
 

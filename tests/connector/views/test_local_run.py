@@ -206,6 +206,17 @@ def test_too_many_rows_go_to_a_job(db: Database, monkeypatch: pytest.MonkeyPatch
     assert given_up == [False, True, True, True, False]
 
 
+def test_of_a_window_a_quarter_of_the_changes_goes_to_a_job(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them has more rows of the partition read."""
+    create(db, {"ranks": "SELECT k, g, rank() OVER (PARTITION BY g ORDER BY v) AS r FROM t"})
+    for most, local in ((24, ("ranks",)), (23, ())):
+        put(db.store, *range(6), factor=most)
+        monkeypatch.setattr(local_run, "LOCAL_ROWS", most)
+        assert db.refresh().local == local
+
+
 @pytest.mark.parametrize("fault", ["crash_at", "error_at", "lost_at"])
 def test_a_run_that_fails_anywhere_commits_all_or_nothing(
     fault: str, db: Database, spark: SparkSession
