@@ -318,12 +318,47 @@ def _order_and_repeats(array: Bytes) -> tuple[Positions, NDArray[np.bool_]]:
     if ascends(array):
         # Found in a fortieth of the time of sorting, and often so.
         return np.arange(len(array)), np.zeros(max(len(array) - 1, 0), np.bool_)
+    groups = _groups_by_first_byte(array)
+    if len(groups) < 2:
+        return _sorted_rows(array)
+    orders, repeats = zip(*(_sorted_rows(_rows_at(array, rows)) for rows in groups), strict=True)
+    order = np.concatenate([rows[order] for rows, order in zip(groups, orders, strict=True)])
+    # Rows of two groups differ.
+    return order, np.concatenate([np.append(False, part) for part in repeats])[1:]
+
+
+def _sorted_rows(array: Bytes) -> tuple[Positions, NDArray[np.bool_]]:
     words, is_whole = _words_of(array)
     order = _order_by(words)
     if is_whole:
         return order, _repeats([word[order] for word in words])
     order = _settle_ties(array, words, order)
     return order, equal_neighbours(array.take(pa.array(order)))
+
+
+def _groups_by_first_byte(array: Bytes) -> list[Positions]:
+    """Return the rows that begin with each byte, in the order of the bytes; [] if all go together.
+
+    Where most rows have one length and begin with one byte, sorting takes less than half the time
+    in groups. Such are the keys of a large and a small table, and those of which few are NULL.
+    """
+    lengths = lengths_of(array)
+    if common_length(lengths) is not None or not lengths.all():
+        return []
+    data, offsets = parts_of(array)
+    first_bytes = data[offsets[:-1]]
+    counts = np.bincount(first_bytes, minlength=256)
+    is_most = first_bytes == counts.argmax()
+    if 2 * counts.max() < len(array) or common_length(lengths[is_most]) is None:
+        return []
+    return [np.flatnonzero(first_bytes == byte) for byte in np.flatnonzero(counts)]
+
+
+def _rows_at(array: Bytes, rows: Positions) -> Bytes:
+    """Return the rows at ascending positions, without a copy if they are neighbours."""
+    if rows[-1] - rows[0] + 1 == len(rows):
+        return array.slice(int(rows[0]), len(rows))
+    return array.take(pa.array(rows))
 
 
 def _repeats(words: Sequence[NDArray[np.uint64]]) -> NDArray[np.bool_]:

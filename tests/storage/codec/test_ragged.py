@@ -15,10 +15,15 @@ from relstate.storage.codec import ragged
 
 # Few different bytes and lengths, so that ties, prefixes and duplicates are common.
 _BYTES = st.binary(max_size=3).map(lambda tail: tail.replace(b"\xff", b"\x01"))
+_SAME_LENGTH = st.text("ab", min_size=2, max_size=2).map(lambda text: b"m" + text.encode())
 _ROWS = st.one_of(
     st.lists(st.lists(st.sampled_from([0, 1, 200]), max_size=45).map(bytes), max_size=30),
     st.lists(st.tuples(st.just(b"p" * 40), _BYTES).map(b"".join), max_size=30),
     st.lists(st.binary(min_size=11, max_size=11), max_size=30),
+    # Most rows begin with one byte and have one length, as keys of which few are NULL.
+    st.tuples(st.lists(_SAME_LENGTH, max_size=20), st.lists(st.binary(max_size=9), max_size=5))
+    .map(lambda parts: parts[0] + parts[1])
+    .flatmap(st.permutations),
 )
 
 
