@@ -156,6 +156,8 @@ class Tagged:
         """Return the pieces whose concatenation encodes ``array``."""
         if not array.null_count:
             return [bytes([VALUE_TAG]), *self._field.parts(array)]
+        if isinstance(self._field, _TextField):
+            return self._field.tagged_parts(array, self._null_tag)
         present = array.drop_null()
         encoded = join([bytes([VALUE_TAG]), *self._field.parts(present)], len(present))
         valid = np.asarray(array.is_valid())
@@ -204,6 +206,19 @@ class _TextField(KeyField):
         if _has_zero(text):
             text = pc.replace_substring(text, ZERO, ESCAPED_ZERO)
         return [text, TERMINATOR]
+
+    def tagged_parts(self, array: pa.Array, null_tag: int) -> list[Part]:
+        """Return the pieces of tagged values, of which some are NULL.
+
+        They are joined once; those of other fields are joined without the NULLs first.
+        """
+        valid = np.asarray(array.is_valid())
+        text, terminator = self.parts(array.fill_null(""))
+        assert isinstance(terminator, bytes)
+        ends = np.append(0, np.cumsum(valid) * len(terminator))
+        content = np.frombuffer(terminator * int(np.count_nonzero(valid)), np.uint8)
+        tags = np.where(valid, VALUE_TAG, null_tag).astype(np.uint8)
+        return [tags, text, from_parts(content, ends)]
 
     def read(self, keys: KeyBytes, starts: Positions) -> tuple[pa.Array, Positions]:
         stops = keys.terminators[np.searchsorted(keys.terminators, starts)]
