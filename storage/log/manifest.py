@@ -51,6 +51,11 @@ class ManifestContent:
                 tables.setdefault(table_id, []).append(segment)
         return {table_id: tuple(segments) for table_id, segments in tables.items()}
 
+    @cached_property
+    def tables(self) -> Mapping[int, int]:
+        """The number of segments with rows of each table, by its id."""
+        return {table_id: len(segments) for table_id, segments in self.by_table.items()}
+
     def summaries(self) -> dict[int, TableSummary]:
         """Return what checkpoints say of each table, by its id."""
         return {
@@ -138,8 +143,7 @@ class Manifest:
         """The number of segments with rows of each table, by its id."""
         if self.file is not None:
             return self.file.tables
-        by_table = self.content.by_table
-        return {table_id: len(segments) for table_id, segments in by_table.items()}
+        return self.content.tables
 
     @property
     def small(self) -> Mapping[int, int]:
