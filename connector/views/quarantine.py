@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -87,7 +88,13 @@ def new_quarantine(view: str) -> NewTable:
 
 def key_codec(scan: Scan) -> RowKeys:
     """Return how the keys of a scan's rows are encoded, in their order in the table."""
-    return RowKeys(scan.fields, [Order(name) for name in scan.primary_key])
+    fields = {field.name: field for field in scan.fields}
+    return _row_keys(tuple(fields[name] for name in scan.primary_key))
+
+
+@lru_cache(256)  # preparing one takes longer than to encode a thousand keys
+def _row_keys(fields: tuple[types.Field, ...]) -> RowKeys:
+    return RowKeys(fields, [Order(field.name) for field in fields])
 
 
 def key_texts(scan: Scan, keys: ragged.Bytes) -> list[str]:
