@@ -20,7 +20,7 @@ from relstate.connector.sql import Database
 from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.connector.syntax.present_time import query_at
 from relstate.connector.types import struct_of
-from relstate.connector.views import backfill, frame, refresh, runner
+from relstate.connector.views import backfill, frame, job, refresh, runner
 from relstate.connector.views.full_refresh import pays_off
 from relstate.connector.views.task import FragmentTask
 from relstate.storage import Store
@@ -68,7 +68,8 @@ def _limits(case: Case) -> Iterator[None]:
         patch.object(runner, "PART_ROWS", part_rows),
         patch.object(backfill, "PART_ROWS", part_rows),
         patch.object(frame, "MANY_ROWS", case.many_rows or frame.MANY_ROWS),
-        local_rows(case.local_rows),
+        patch.object(job, "UNIT_ROWS", max(case.part_rows // 2, 1) if case.part_rows else 1 << 18),
+        local_rows(case.local_rows, may_be_full=True),
     ):
         yield
 
@@ -146,7 +147,7 @@ class _Run:
     def _suffer(self, accident: Accident, act: Callable[[Database], object]) -> None:
         """Begin something in a driver that an accident ends, if it comes so far."""
         if accident == FAILING_TASKS:
-            with _failing_tasks(), local_rows(IN_JOB):
+            with _failing_tasks(), local_rows(IN_JOB, may_be_full=True):
                 try:
                     act(self._db)
                 except Exception:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from unittest.mock import patch
 
-from relstate.connector.views import local_run
+from relstate.connector.views import local_run, refresh
 
 IN_DRIVER = local_run.LOCAL_ROWS
 IN_JOB = -1
@@ -14,14 +15,15 @@ IN_EITHER = 12
 
 
 @contextmanager
-def local_rows(most: int) -> Iterator[None]:
+def local_rows(most: int, *, may_be_full: bool = False) -> Iterator[None]:
     """Let refreshes of at most so many rows run in the driver's process.
 
-    Their operators return at most so many, too.
+    Their operators return at most so many, too. ``may_be_full``: whether others may be full
+    refreshes; a few changes of a test are soon a large share of its rows.
     """
-    before = local_run.LOCAL_ROWS, local_run.OUTPUT_ROWS
-    local_run.LOCAL_ROWS = local_run.OUTPUT_ROWS = most
-    try:
+    with ExitStack() as stack:
+        for bound in ("LOCAL_ROWS", "OUTPUT_ROWS"):
+            stack.enter_context(patch.object(local_run, bound, most))
+        if not may_be_full:
+            stack.enter_context(patch.object(refresh, "pays_off", lambda *_: False))
         yield
-    finally:
-        local_run.LOCAL_ROWS, local_run.OUTPUT_ROWS = before

@@ -46,7 +46,7 @@ def db(spark: SparkSession, tmp_path: Path) -> Iterator[Database]:
     path = str(tmp_path / "store")
     with (
         Store.create(path, vnode_count=8, shards=2, environment=unsynced(path)) as store,
-        local_rows(IN_JOB),
+        local_rows(IN_JOB, may_be_full=True),
     ):
         store.create_table("t", "k BIGINT, g STRING, v BIGINT", primary_key=["k"])
         put(store, *range(ROWS))
@@ -92,7 +92,7 @@ def test_a_full_refresh_is_chosen_by_the_share_of_rows_that_changed(db: Database
         full.append(db.refresh().full)
         hold(db, **VIEWS)
     assert full == [(), ("sums",), ("sums",), ("extremes", "sums", "totals")]
-    with local_rows(4 * ROWS):
+    with local_rows(4 * ROWS, may_be_full=True):
         put(db.store, *range(ROWS), factor=7)
         assert db.refresh().full == ()
 
