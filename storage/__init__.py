@@ -98,7 +98,6 @@ if typing.TYPE_CHECKING:
     from .segment.writer import SegmentWriter
     from .snapshot import Snapshot
     from .store import DEFAULT_RETENTION, Store
-    from .table.changed_entries import changed_entries
     from .table.chunk import OP_COLUMN, Op
     from .table.document.change import Action as ChangeAction
     from .table.document.change import Change, check_action
@@ -208,7 +207,6 @@ __all__ = [
     "bind_value",
     "cache_of",
     "cast",
-    "changed_entries",
     "check_action",
     "check_replaceable",
     "check_table_name",
@@ -346,7 +344,6 @@ _PLACES = {
     "bind_value": "expression.binding:bind_value",
     "cache_of": "objects.cache:cache_of",
     "cast": "schema.cast:",
-    "changed_entries": "table.changed_entries:changed_entries",
     "check_action": "table.document.change:check_action",
     "check_replaceable": "replacement:check_replaceable",
     "check_table_name": "log.names:check_table_name",

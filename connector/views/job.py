@@ -19,6 +19,7 @@ from relstate.storage import CatalogView, ReadPlan, SegmentRecord, errors, seque
 from relstate.vnode import VnodeMapping
 
 from .executor.changes import Step
+from .executor.materialize import ReplaceExecutor
 from .executor.next_moments import NextMoments
 from .operators import ExecutorType
 from .plan.temporal import ClockStep, TemporalFilter
@@ -84,8 +85,9 @@ class ViewJob:
     plan's order, what passes it before the job and after it. ``quarantine``: the rows that the
     view leaves out before it; None for a view that fails with them. ``quarantine_changes``: what
     changes in it, if something does. ``operator_rows``: what operators return for these reads, by
-    identities, where that has been evaluated before. ``snapshot``: all rows of the sources, in
-    parts, if the view is to be computed from these in place of ``reads``.
+    identities, where that has been evaluated before. ``snapshot``: all rows of the sources, if the
+    view is to be computed from these in place of ``reads``. ``is_full``: whether ``reads`` are all
+    rows, and the view gets what they give in place of the rows that it has.
     """
 
     view: CatalogView
@@ -98,7 +100,8 @@ class ViewJob:
     quarantine: Quarantine | None = None
     quarantine_changes: QuarantineChanges | None = None
     operator_rows: Mapping[int, pa.RecordBatch] = field(default_factory=dict)
-    snapshot: tuple[tuple[SourceRead, ...], ...] = ()
+    snapshot: tuple[SourceRead, ...] = ()
+    is_full: bool = False
 
     @property
     def view_id(self) -> int:
@@ -134,12 +137,20 @@ class ViewJob:
         states = tuple(_with_segments(plan, output.segments, epoch) for plan in self.states)
         return replace(self, states=states, clock=tuple(step.done for step in self.clock))
 
+    def in_full(self) -> ViewJob:
+        """Return the job over all rows of the sources: of state that is empty."""
+        *states, own = self.states
+        empty = (replace(plan, segments=()) for plan in states)
+        return replace(self, reads=self.snapshot, snapshot=(), states=(*empty, own), is_full=True)
+
     def step(self, operator: Operator) -> ExecutorStep:
         """Return an executor with its state."""
         states = self.states[-1:] if operator.is_root else [self.states[i] for i in operator.tables]
         if isinstance(operator.node, TemporalFilter):
             number = self.plan.temporal_filters.index(operator.node)
             operator = replace(operator, node=replace(operator.node, step=self.clock[number]))
+        if operator.is_root and self.is_full:
+            operator = replace(operator, executor=ReplaceExecutor)
         return ExecutorStep(operator, tuple(states), self.is_ansi)
 
     def combiner(self, operator: Operator) -> tuple[Step, ExecutorType] | None:

@@ -132,6 +132,10 @@ class BoundedState:
         """As of `State`."""
         self._state.write(rows, deleted)
 
+    def replace_rows(self, rows: pa.RecordBatch) -> None:
+        """As of `State`."""
+        self._state.replace_rows(rows)
+
     def _counted(
         self, result: tuple[Positions, pa.RecordBatch]
     ) -> tuple[Positions, pa.RecordBatch]:

@@ -14,6 +14,7 @@ Does not know: how jobs run (runner), how views are created or first filled (bac
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import asdict, dataclass, field, replace
 
@@ -39,7 +40,7 @@ from .local_run import is_small
 from .plan.generate import OneRow, Source
 from .runner import PART_ROWS, VIEW_CHANGED, JobRunner
 from .scans import SourceRead
-from .snapshot_parts import SnapshotStart, snapshot_parts, stored_rows
+from .snapshot_parts import SnapshotStart, first_position, next_part, stored_rows
 from .view_failure import view_failure
 
 _logger = logging.getLogger(__name__)
@@ -274,14 +275,13 @@ class Round:
             return job
         store, epoch = self._runner.store, self._state.epoch
         start = SnapshotStart(epoch, dict.fromkeys(inputs, epoch), self.time)
-        part_rows = job.plan.rows_of_part(PART_ROWS)
         # Of most rows that have changed the older version is stored, too.
         stored = stored_rows(store, job.plan, start)
         rows = [count - read.rows for count, read in zip(stored, job.reads, strict=True)]
-        if not pays_off(job, rows, part_rows):
+        if not pays_off(job, rows, job.plan.rows_of_part(PART_ROWS)):
             return job
-        parts = snapshot_parts(store, job.plan, start, part_rows)
-        return replace(job, snapshot=tuple(parts))
+        position = first_position(store, job.plan, start)
+        return replace(job, snapshot=next_part(store, job.plan, start, position, sys.maxsize).reads)
 
     def _has_changes(self, view: CatalogView) -> bool:
         """Return whether an input of a view may have changed since the view took it in."""

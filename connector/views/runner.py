@@ -34,7 +34,6 @@ from relstate.vnode import cached_property
 from .clock import ClockReading, steps_of
 from .failing_row import FailingRow, find_failing_row
 from .frame import report_frame
-from .full_refresh import changed_rows
 from .isolation import Attempts, run_isolated
 from .job import JobOutput, ViewJob
 from .local_expressions import LocalEvaluator
@@ -214,27 +213,9 @@ class JobRunner:
 
     def _run_full(self, job: ViewJob) -> JobOutput:
         """Run a job over all rows of its inputs; see full_refresh."""
-        *states, stored = job.states
-        empty = replace(job, states=tuple(replace(plan, segments=()) for plan in job.states))
-        *_, (done, output) = self.run_parts(replace(empty, snapshot=()), job.snapshot)
-        session = self._sessions.of(job.view.definition.settings)
-        try:
-            tasks = parallelism(session)
-            with unwrap_errors(), keep_active_session(self._sessions.spark, session):
-                changed = changed_rows(job, stored, done.states[-1], session, tasks)
-        except Exception:
-            self._store.jobs.discard(output.segments)
-            raise
-        own_rows = [segment for segment in output.segments if segment.rows(job.view_id)]
-        self._store.jobs.discard(own_rows)
-        of_state = tuple(segment for segment in output.segments if not segment.rows(job.view_id))
-        return replace(
-            output,
-            segments=of_state + changed,
-            rows=job.rows,
-            is_local=False,
-            replaced=tuple(plan.definition.table_id for plan in states),
-        )
+        output = self._run_once(job.in_full())
+        replaced = tuple(plan.definition.table_id for plan in job.states[:-1])
+        return replace(output, rows=job.rows, replaced=replaced)
 
     def _run_isolated(self, job: ViewJob) -> JobOutput:
         failures_expected = self._failures_expected.get(job.view_id, 0)

@@ -31,6 +31,7 @@ from ..schema.schema import KeyRange
 from ..segment.block import Block
 from ..segment.key import Kind
 from ..segment.writer import SegmentWriter
+from .changed_entries import changed_entries
 from .encoded_rows import EncodedRows
 from .encoding import Encoding
 from .generation import generation_of
@@ -278,6 +279,20 @@ class StateTable:
         elif self._mem_table is not None:
             no_deletes = np.zeros(len(keys), np.bool_)
             self._mem_table.apply(keys, values, no_deletes if deleted is None else deleted)
+
+    def replace_rows(self, rows: pa.RecordBatch) -> None:
+        """Make these the rows of all vnodes that a streaming table owns: write what differs.
+
+        Each key is there once. The errors of `write`.
+        """
+        if self._stream is None:
+            raise UsageError(f"table {self._encoding.name}: only a streaming table replaces rows")
+        keys, values = self._encoding.encode(rows, None)
+        self._check_owned(keys)
+        vnodes = self._vnodes or (range(self._encoding.vnode_count),)
+        key_vnodes = self._encoding.vnodes(rows)
+        for changes in changed_entries(self._committed, keys, values, key_vnodes, vnodes):
+            self._stream.add(*changes)
 
     # The end of an epoch
 

@@ -211,6 +211,16 @@ class MemoryState:
         """Drop what was written since the last commit, as if the epoch had failed."""
         self._written = {}
 
+    def replace_rows(self, rows: pa.RecordBatch) -> None:
+        """Write the rows that differ from the committed ones, and delete the others of these."""
+        new = set(self._encode(rows, len(self._key_names)).to_pylist())
+        is_gone = np.array([key not in new for key in self._keys], np.bool_)
+        gone = self._rows.filter(pa.array(is_gone))
+        self.write(gone, np.ones(len(gone), np.bool_))
+        old = self._rows.to_pylist()
+        differs = [row not in old for row in rows.select(self._rows.schema.names).to_pylist()]
+        self.write(rows.filter(pa.array(differs, pa.bool_())))
+
     @property
     def written(self) -> list[tuple[bytes, Any]]:
         """What was written since the last commit, by key; None for what is deleted."""

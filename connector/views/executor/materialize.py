@@ -35,9 +35,20 @@ class MaterializeExecutor(Executor[Materialize]):
 
     def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
         """Write the changes and return an empty chunk: the root has no output."""
+        self._changes(chunk).write_to(self.states[0], self.node.names)
+        return empty_chunk(chunk_schema(self.node.fields))
+
+    def _changes(self, chunk: pa.RecordBatch) -> Changes:
         schema = arrow.arrow_schema(self.node.fields)
         columns = [chunk.column(field) for _, field in self.node.stored]
         rows = pa.RecordBatch.from_arrays(columns, schema=schema)
-        changes = Changes.of(rows, insert_mask(chunk), self._keys, self.label)
-        changes.write_to(self.states[0], self.node.names)
+        return Changes.of(rows, insert_mask(chunk), self._keys, self.label)
+
+
+class ReplaceExecutor(MaterializeExecutor):
+    """The root of a plan in a full refresh: what it gets are all rows of the view."""
+
+    def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
+        """Write what differs from the rows that the view has; return an empty chunk."""
+        self.states[0].replace_rows(self._changes(chunk).rows.select(list(self.node.names)))
         return empty_chunk(chunk_schema(self.node.fields))

@@ -101,3 +101,6 @@ class State(Protocol):
 
     def write(self, rows: pa.RecordBatch, deleted: NDArray[np.bool_] | None = None) -> None:
         """Put rows; delete those that ``deleted`` marks. The later change of a key wins."""
+
+    def replace_rows(self, rows: pa.RecordBatch) -> None:
+        """Make these all rows of this unit, each key once: write what differs."""

@@ -14,6 +14,7 @@ import pytest
 
 from relstate.connector.sql import Database
 from relstate.connector.views import refresh, runner
+from relstate.connector.views.frame import report_frame
 from relstate.connector.views.rebuild import find_differences
 from relstate.storage import Store
 from support.case_run import run_case
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
+    from relstate.connector.views.job import ViewJob
     from relstate.connector.views.refresh import Refreshed
     from support.examples import Seeds
 
@@ -167,10 +169,12 @@ def test_what_fails_in_full_is_refreshed_by_its_changes(
 ) -> None:
     """And no file of the attempt remains."""
 
-    def fails(*_: object) -> None:
-        raise RuntimeError("a worker was lost")
+    def fails(view_job: ViewJob, session: SparkSession) -> DataFrame:
+        if view_job.is_full:
+            raise RuntimeError("a worker was lost")
+        return report_frame(view_job, session)
 
-    monkeypatch.setattr(runner, "changed_rows", fails)
+    monkeypatch.setattr(runner, "report_frame", fails)
     create(db, *VIEWS)
     put(db.store, *range(300), factor=3)
     refreshed = refresh_in_full(db)

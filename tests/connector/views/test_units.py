@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING
-from unittest.mock import patch
 
+import pyarrow as pa
 import pytest
 
 import relstate
-from benchmarks.workbench import Size, Workbench
 from relstate.connector.sql import Database
 from relstate.connector.views import job, runner
 from relstate.connector.views.frame import report_frame
 from support.local import IN_JOB, local_rows
 from support.multisets import difference, rows_of_table
+from support.sources import ROOT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 QUERY = "SELECT v, count(*) AS n, max(k) AS k FROM t GROUP BY v"
 MIB = 1 << 20
-# A module, which the package's function of its name hides.
-SIZES = import_module("benchmarks.workloads.views.sizes")
 
 
 def test_a_job_has_a_unit_for_so_many_rows(
@@ -58,15 +56,26 @@ def test_a_job_has_a_unit_for_so_many_rows(
 
 def put(database: Database, keys: range) -> None:
     """Insert rows in one epoch."""
-    database.store.write("t", {"k": list(keys), "v": [key % 7 for key in keys]})
+    database.store.write(
+        "t",
+        pa.table(
+            {"k": pa.array(keys, pa.int32()), "v": pa.array([key % 7 for key in keys], pa.int32())}
+        ),
+    )
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", ["min, max", "first 3 of each group", "join with a dimension"])
-def test_a_worker_has_less_than_512_mib_of_its_own(name: str, spark: SparkSession) -> None:
+def test_a_worker_has_less_than_512_mib_of_its_own(
+    name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """While a view over a million rows is created, and refreshed after all have changed."""
-    size = Size(rows=1_000_000, turns=1, batches=1, scale=1.0)
-    with Workbench(size) as bench, bench.store() as store, patch.object(Workbench, "spark", spark):
-        facts = SIZES._Facts(bench, relstate.connect(spark, store.path))
-        measured = [facts.create(SIZES.VIEWS[name]), *(facts.refresh(size.rows) for _ in range(2))]
+    monkeypatch.syspath_prepend(str(ROOT))
+    sizes = import_module("benchmarks.workloads.views.sizes")
+    workbench = import_module("benchmarks.workbench")
+    size = workbench.Size(rows=1_000_000, turns=1, batches=1, scale=1.0)
+    monkeypatch.setattr(workbench.Workbench, "spark", spark)
+    with workbench.Workbench(size) as bench, bench.store() as store:
+        facts = sizes._Facts(bench, relstate.connect(spark, store.path))
+        measured = [facts.create(sizes.VIEWS[name]), *(facts.refresh(size.rows) for _ in range(2))]
         assert max(run.worker_bytes for run in measured) < 512 * MIB

@@ -1,31 +1,30 @@
-"""The law of changed entries: written to a table, they give it the rows of another one."""
+"""The law of replaced rows: a table has them afterwards, and what it had is not written again."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from random import Random
 
 import pyarrow as pa
 import pytest
 
-from relstate.storage import ReadPlan, Store, changed_entries, sequence_segments
-from relstate.storage.table.header import is_delete
+from relstate.storage import ReadPlan, StateTable, Store, errors, sequence_segments
+from relstate.storage.table import changed_entries
 
 SCHEMA = pa.schema({"k": pa.int64(), "v": pa.string()})
 
 
-def rows_written(store: Store, name: str, rows: Mapping[int, str]) -> ReadPlan:
-    """Write rows in two epochs, the second time as they are to be, and return how to read them.
+def batch_of(rows: Mapping[int, str]) -> pa.RecordBatch:
+    """Return rows by key as a batch."""
+    return pa.RecordBatch.from_pydict({"k": list(rows), "v": list(rows.values())}, SCHEMA)
 
-    Only these rows are read: the plan is without older files.
-    """
-    before = store.epoch
-    for values in ("?" for _ in rows), rows.values():
-        columns = {"k": list(rows), "v": list(values)}
-        store.write(name, pa.table(columns, SCHEMA))
-    plan = store.read_plan(name)
-    return replace(plan, segments=tuple(s for s in plan.segments if s.epoch > before))
+
+def rows_written(store: Store, rows: Mapping[int, str]) -> ReadPlan:
+    """Write rows in two epochs, the second time as they are to be, and return how to read them."""
+    for values in (dict.fromkeys(rows, "?"), rows):
+        if rows:
+            store.write("t", batch_of(values))
+    return store.read_plan("t")
 
 
 def random_rows(random: Random) -> dict[int, str]:
@@ -35,26 +34,36 @@ def random_rows(random: Random) -> dict[int, str]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_they_make_one_table_the_other(seed: int, any_store: Store) -> None:
-    """Rows that both have with the same value are not among them."""
+def test_a_table_has_the_rows_that_replace_its_own(
+    seed: int, any_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the vnodes that it owns, whatever is compared at once; equal rows are not written."""
     random = Random(seed)
+    if seed % 2:
+        monkeypatch.setattr(changed_entries, "_COMPARED_BYTES", 1)
     any_store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
     old, new = random_rows(random), random_rows(random)
-    stored, wanted = (rows_written(any_store, "t", rows) for rows in (old, new))
-    middle = any_store.settings.vnode_count // 2
+    plan = rows_written(any_store, old)
+    table, count = plan.open(any_store.environment), plan.vnode_count
+    vnodes = table.encoding.vnodes(batch_of(new)).tolist()
+    middle = count // 2
     with any_store.jobs.segment_writer() as writer:
-        changed, deleted = 0, 0
-        for vnodes in (range(middle), range(middle, any_store.settings.vnode_count)):
-            tables = stored.open(any_store.environment), wanted.open(any_store.environment)
-            keys, values = changed_entries(*tables, vnodes)
-            writer.add(keys, values)
-            changed += len(keys)
-            deleted += sum(map(is_delete, values.to_pylist()))
+        for owned in filter(len, (range(middle), range(middle, count))):
+            state = StateTable.streaming(table, writer, vnodes=[owned])
+            own = {key: v for (key, v), n in zip(new.items(), vnodes, strict=True) if n in owned}
+            state.replace_rows(batch_of(own))
         written = writer.finish()
-    assert deleted == len(old.keys() - new.keys())
-    assert changed == deleted + len(new.items() - old.items())
-    table_id = stored.definition.table_id
-    after = stored.after(sequence_segments(written, any_store.epoch + 1, table_id))
-    rows = [row for batch in after.read((range(stored.vnode_count),)) for row in batch.to_pylist()]
+    entries = sum(segment.rows(plan.definition.table_id) for segment in written)
+    assert entries == len(old.keys() - new.keys()) + len(new.items() - old.items())
+    segments = sequence_segments(written, any_store.epoch + 1, plan.definition.table_id)
+    after = plan.after(segments)
+    rows = [row for batch in after.read((range(count),)) for row in batch.to_pylist()]
     assert {row["k"]: row["v"] for row in rows} == new
     any_store.jobs.discard(written)
+
+
+def test_only_a_streaming_table_replaces_its_rows(any_store: Store) -> None:
+    """A buffered one has changes that nobody has compared."""
+    any_store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
+    with pytest.raises(errors.UsageError, match="only a streaming table"):
+        any_store.state_table("t").replace_rows(batch_of({1: "a"}))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from relstate.connector.views.executor.materialize import MaterializeExecutor
+from relstate.connector.views.executor.materialize import MaterializeExecutor, ReplaceExecutor
 from relstate.connector.views.plan.materialize import Materialize
 from relstate.connector.views.plan.node import Order
 from relstate.storage import Op, errors, types
@@ -51,6 +51,25 @@ def test_the_table_holds_the_rows_of_the_root(seeds: Seeds) -> None:
             assert output.schema.names == ["_op", *NODE.names]
             expected = sorted(shown(stored(row)) for row in rows.values())
             assert sorted(map(shown, state.rows)) == expected
+
+
+def test_a_full_refresh_replaces_the_rows(seeds: Seeds) -> None:
+    """By those that it is given, and writes none of which the table has an equal one."""
+    (spec,) = MaterializeExecutor.tables(NODE)
+    for seed in seeds(50):
+        chance, state = random.Random(seed), MemoryState(spec)
+        before: list[str] = []
+        for _ in range(3):
+            rows = {key: row_of(chance, key) for key in range(8) if chance.random() < 0.7}
+            inserts = [(Op.INSERT, row) for row in rows.values()]
+            output = ReplaceExecutor(NODE, [state]).run(chunk_of(FIELDS, inserts))
+            expected = sorted(shown(stored(row)) for row in rows.values())
+            written = [rows for _, rows in state.written if rows is not None]
+            assert {shown(row) for (row,) in written}.isdisjoint(before)
+            state.commit()
+            assert output.num_rows == 0
+            assert sorted(map(shown, state.rows)) == expected
+            before = expected
 
 
 def test_a_clustered_table_has_its_columns_first_in_the_key() -> None:
