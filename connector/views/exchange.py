@@ -26,6 +26,8 @@ from .wire import change_batches, control_rows, wire_fields, wire_schema
 
 # A task that has its rows in pieces makes packets of so many at once.
 _PACKED_ROWS = 1 << 17
+# About, and of wide rows at least one: a row of Spark has at most 2 GiB.
+_PACKET_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +76,9 @@ class PacketOutput:
     def batches(self, chunks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the packets of chunks, as control rows."""
         for chunk in _gathered(chunks):
-            for unit, part in self._by_unit(chunk):
-                yield control_rows([unit], part.serialize().to_pybytes(), self.schema)
+            for unit, rows in self._by_unit(chunk):
+                for part in _small_parts(rows):
+                    yield control_rows([unit], part.serialize().to_pybytes(), self.schema)
 
     def _by_unit(self, chunk: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         if not self.distribution:
@@ -92,6 +95,13 @@ class PacketOutput:
 
 
 Output: TypeAlias = RowOutput | PacketOutput
+
+
+def _small_parts(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    count = min(-(-rows.nbytes // _PACKET_BYTES), rows.num_rows)
+    size = -(-rows.num_rows // max(count, 1))
+    for start in range(0, rows.num_rows, size):
+        yield rows.slice(start, size)
 
 
 def _gathered(chunks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -31,6 +31,8 @@ from .viewplan import Operator, ViewPlan
 
 UNIT_ROWS = 1 << 18
 """Stored rows of inputs for each unit, about: what is made of them is in the memory of a task."""
+UNIT_BYTES = 64 << 20
+"""Stored bytes of these, about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,9 @@ class ViewJob:
         It has more units than that of the view if each of those had too many rows in memory.
         """
         own = self.view.definition.mapping
-        units = min(-(-self.rows // self.plan.rows_of_part(UNIT_ROWS)), own.vnode_count)
+        by_rows = -(-self.rows // self.plan.rows_of_part(UNIT_ROWS))
+        by_bytes = -(-sum(read.stored_bytes for read in self.reads) // UNIT_BYTES)
+        units = min(max(by_rows, by_bytes), own.vnode_count)
         return own if units <= own.units else VnodeMapping.balanced(own.vnode_count, units)
 
     @property

@@ -29,6 +29,8 @@ _ALWAYS = {"spark.sql.join.asofJoin.enabled": "true", "spark.sql.timeType.enable
 _REFRESH = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    # A packet of rows (exchange) is one record, and a batch has at most 2 GiB.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
     # A keyed recompute gives Spark sorted rows: only an aggregation by sorting keeps their order.
     "spark.sql.execution.useObjectHashAggregateExec": "false",
     "spark.sql.execution.replaceHashWithSortAgg": "true",

@@ -50,5 +50,7 @@ class ReplaceExecutor(MaterializeExecutor):
 
     def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
         """Write what differs from the rows that the view has; return an empty chunk."""
-        self.states[0].replace_rows(self._changes(chunk).rows.select(list(self.node.names)))
+        changes = self._changes(chunk)
+        inserted = changes.filtered(changes.inserts).rows
+        self.states[0].replace_rows(inserted.select(list(self.node.names)))
         return empty_chunk(chunk_schema(self.node.fields))

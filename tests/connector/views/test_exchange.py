@@ -80,6 +80,17 @@ def test_small_chunks_share_a_packet(monkeypatch: pytest.MonkeyPatch) -> None:
     assert by_unit(PacketOutput(FIELDS, ("i",), MAPPING), []) == {}
 
 
+def test_a_packet_of_wide_rows_has_few_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None has more bytes than one row of Spark may have, and each at least a row."""
+    monkeypatch.setattr(exchange, "_PACKET_BYTES", chunk().nbytes // 3)
+    received = by_unit(PacketOutput(FIELDS, (), MAPPING), [chunk()])
+    assert [len(part) for part in received[0]] == [2, 2, 2, 2]
+    monkeypatch.setattr(exchange, "_PACKET_BYTES", 1)
+    received = by_unit(PacketOutput(FIELDS, (), MAPPING), [chunk()])
+    assert [len(part) for part in received[0]] == [1] * 8
+    assert str(pa.Table.from_batches(received[0]).to_pydict()) == str(ROWS)
+
+
 def test_packets_and_reports_are_told_apart() -> None:
     """A task gets both as messages; a packet is a part of its changes."""
     output = PacketOutput(FIELDS, (), MAPPING)

@@ -49,7 +49,14 @@ def test_a_job_has_a_unit_for_so_many_rows(
         expected = database.sql(QUERY).toArrow()
         rows = database.store.table("v").to_arrow().select(expected.column_names)
         assert difference(rows_of_table(rows), rows_of_table(expected)) == ([], [])
-    assert units == [2, 2, 5, 8]
+    monkeypatch.setattr(job, "UNIT_ROWS", 1 << 18)
+    monkeypatch.setattr(job, "UNIT_BYTES", 100)
+    put(database, range(20))
+    with local_rows(IN_JOB):
+        database.refresh()
+    *by_rows, by_bytes = units
+    assert by_rows == [2, 2, 5, 8]
+    assert by_bytes > 2
     (report,) = database.check_views("v")
     assert report.ok, report
 
