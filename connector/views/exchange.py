@@ -94,10 +94,12 @@ class PacketOutput:
             yield unit, rows.slice(bounds[unit], bounds[unit + 1] - bounds[unit])
 
 
-Output: TypeAlias = RowOutput | PacketOutput
+TaskOutput: TypeAlias = RowOutput | PacketOutput
+"""How a task hands the rows that it has over."""
 
 
 def _small_parts(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield rows in parts of about `_PACKET_BYTES` bytes."""
     count = min(-(-rows.nbytes // _PACKET_BYTES), rows.num_rows)
     size = -(-rows.num_rows // max(count, 1))
     for start in range(0, rows.num_rows, size):

@@ -21,8 +21,7 @@ from relstate.storage import OP_COLUMN, types
 from relstate.vnode import VnodeMapping
 
 from .evaluation import evaluated
-from .exchange import Output as TaskOutput
-from .exchange import PacketOutput, RowOutput
+from .exchange import PacketOutput, RowOutput, TaskOutput
 from .executor.changes import SelectStep, Step
 from .executor.executor import LEFT_ROW, PAIR, PART_COLUMN, SIDE_COLUMN
 from .executor.keyed_rows import row_fields

@@ -25,9 +25,6 @@ from .viewplan import ViewPlan
 # workload view-sizes measures both. A window reads and computes what follows a change in its
 # partition; others read and write the state of the rows that change, old and new.
 _ROWS_OF_A_WINDOW, _ROWS_OF_OTHERS = 20, 3
-# So many stored bytes of the old and the new rows are compared at once.
-_COMPARED_BYTES = 64 << 20
-_REPORT = "report BINARY NOT NULL"
 
 
 def pays_off(job: ViewJob, rows: Sequence[int], most_of_a_task: int) -> bool:
@@ -35,17 +32,17 @@ def pays_off(job: ViewJob, rows: Sequence[int], most_of_a_task: int) -> bool:
 
     ``rows``: how many each source has; ``most_of_a_task``: how many of them one task may get.
     """
-    if sum(rows) > most_of_a_task and has_one_unit(job.plan):
+    if sum(rows) > most_of_a_task and _has_one_unit(job.plan):
         return False
-    return share_of_changes(job, rows) * rows_of_a_change(job.plan) > 1
+    return _share_of_changes(job, rows) * rows_of_a_change(job.plan) > 1
 
 
-def has_one_unit(plan: ViewPlan) -> bool:
+def _has_one_unit(plan: ViewPlan) -> bool:
     """Return whether all rows of a plan come to one task, as without a GROUP BY."""
     return any(not fragment.distribution for fragment in plan.fragments)
 
 
-def share_of_changes(job: ViewJob, rows: Sequence[int]) -> float:
+def _share_of_changes(job: ViewJob, rows: Sequence[int]) -> float:
     """Return which share of what a view is computed from changes; ``rows``: of each source.
 
     A change of an input of a join changes the pairs of that row: so it counts as what share of that

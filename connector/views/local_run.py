@@ -42,8 +42,8 @@ from .viewplan import Operator, ViewPlan
 LOCAL_ROWS = 65_536
 """Changes that a run takes in from each source.
 
-One process takes 0.2 to 0.8 s for 50,000 changes, and a job 0.9 to 2 s on two cores
-(docs/benchmarks.md); beyond that, tasks in parallel are faster.
+One process takes 0.3 to 0.8 s for 50,000 changes, and a job 0.9 to 1.8 s on two cores (sums, a
+join, first rows, extremes: docs/benchmarks.md).
 """
 OUTPUT_ROWS = 2 * LOCAL_ROWS
 """Rows that an operator may return: beyond that, a job that begins again is faster."""

@@ -31,7 +31,7 @@ from relstate.storage import (
 )
 from relstate.vnode import cached_property
 
-from .exchange import Output, RowOutput
+from .exchange import RowOutput, TaskOutput
 from .executor.changes import Mask, Step, chunk_schema, run_steps
 from .plan.generate import Source
 from .plan.stateless import Scan
@@ -165,7 +165,7 @@ class SourceRead:
 
 
 def source_frame(
-    session: SparkSession, read: SourceRead, steps: Sequence[Step], output: Output, units: int
+    session: SparkSession, read: SourceRead, steps: Sequence[Step], output: TaskOutput, units: int
 ) -> DataFrame:
     """Return the changes of a source, after some steps, as rows of the wire.
 
@@ -203,7 +203,7 @@ class SourceTask:
 
     read: SourceRead
     steps: tuple[Step, ...]
-    output: Output
+    output: TaskOutput
     tasks: int
     units: int
 

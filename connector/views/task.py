@@ -32,7 +32,7 @@ from relstate.storage import (
 )
 from relstate.vnode import VnodeMapping
 
-from .exchange import Output
+from .exchange import TaskOutput
 from .executor.changes import Step, run_steps
 from .executor.executor import Executor
 from .executor.state import State
@@ -153,7 +153,7 @@ class StatelessTask:
 
     fields: tuple[types.Field, ...]
     steps: tuple[Step, ...]
-    output: Output
+    output: TaskOutput
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the steps over all rows at once, and yield what they give."""
@@ -180,7 +180,7 @@ class FragmentTask:
     mapping: VnodeMapping
     fields: tuple[types.Field, ...]
     steps: tuple[ExecutorStep | Step, ...]
-    output: Output
+    output: TaskOutput
     units: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

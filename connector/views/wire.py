@@ -2,9 +2,9 @@
 
 A row is a change (`OP_COLUMN`, and the fields of an operator) or, if `MESSAGE` is not NULL, a
 *control row*: it carries the report of a task, a packet of changes (exchange), or nothing, to a
-unit of the next fragment (`TARGET`), and reports so to the driver. Every partition of every
-fragment gets a control row, so that Spark does not skip one as empty. A change may have a target,
-too; the task that gets it ignores it.
+unit of the next fragment (`TARGET`). Reports are passed on from fragment to fragment, and so to the
+driver. Every partition of every fragment gets a control row, so that Spark does not skip one as
+empty. A change may have a target, too; the task that gets it ignores it.
 
 Promises: control rows pass every expression and filter unchanged; it is not evaluated for them.
 Does not know: what reports say, or executors.

@@ -116,6 +116,13 @@ class KeyField(ABC):
     def parts(self, array: pa.Array) -> list[Part]:
         """Return the pieces whose concatenation encodes ``array``, which holds no NULL."""
 
+    def tagged_parts(self, array: pa.Array, null_tag: int) -> list[Part]:
+        """Return the pieces of values with a tag before each, of which some are NULL."""
+        present = array.drop_null()
+        encoded = join([bytes([VALUE_TAG]), *self.parts(present)], len(present))
+        valid = np.asarray(array.is_valid())
+        return [_spread(encoded, valid).fill_null(bytes([null_tag]))]
+
     @abstractmethod
     def read(self, keys: KeyBytes, starts: Positions) -> tuple[pa.Array, Positions]:
         """Return the values that begin at ``starts``, which ascend, and where each ends.
@@ -156,12 +163,7 @@ class Tagged:
         """Return the pieces whose concatenation encodes ``array``."""
         if not array.null_count:
             return [bytes([VALUE_TAG]), *self._field.parts(array)]
-        if isinstance(self._field, _TextField):
-            return self._field.tagged_parts(array, self._null_tag)
-        present = array.drop_null()
-        encoded = join([bytes([VALUE_TAG]), *self._field.parts(present)], len(present))
-        valid = np.asarray(array.is_valid())
-        return [_spread(encoded, valid).fill_null(bytes([self._null_tag]))]
+        return self._field.tagged_parts(array, self._null_tag)
 
     def read(self, keys: KeyBytes, starts: Positions) -> tuple[pa.Array, Positions]:
         """Return the values that begin at ``starts``, and where each ends; see `Field.read`."""
@@ -208,10 +210,7 @@ class _TextField(KeyField):
         return [text, TERMINATOR]
 
     def tagged_parts(self, array: pa.Array, null_tag: int) -> list[Part]:
-        """Return the pieces of tagged values, of which some are NULL.
-
-        They are joined once; those of other fields are joined without the NULLs first.
-        """
+        # They are joined once: other fields join the values without the NULLs first.
         valid = np.asarray(array.is_valid())
         text, terminator = self.parts(array.fill_null(""))
         assert isinstance(terminator, bytes)

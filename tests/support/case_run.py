@@ -62,13 +62,14 @@ def run_case(spark: SparkSession, case: Case) -> Outcome:
 @contextmanager
 def _limits(case: Case) -> Iterator[None]:
     part_rows = case.part_rows or runner.PART_ROWS
+    unit_rows = max(case.part_rows // 2, 1) if case.part_rows else job.UNIT_ROWS
     with (
         patch.object(refresh, "PART_ROWS", part_rows),
         patch.object(refresh, "pays_off", (lambda *_: True) if case.is_full else pays_off),
         patch.object(runner, "PART_ROWS", part_rows),
         patch.object(backfill, "PART_ROWS", part_rows),
         patch.object(frame, "MANY_ROWS", case.many_rows or frame.MANY_ROWS),
-        patch.object(job, "UNIT_ROWS", max(case.part_rows // 2, 1) if case.part_rows else 1 << 18),
+        patch.object(job, "UNIT_ROWS", unit_rows),
         local_rows(case.local_rows, may_be_full=True),
     ):
         yield

@@ -114,6 +114,20 @@ def test_of_a_join_the_input_counts_of_which_most_has_changed(db: Database) -> N
     assert "in full after changes of more than 1 in 3 rows of an input" in shown
 
 
+def test_one_task_gets_no_more_rows_than_of_a_part(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where all rows are in one unit, their changes are processed, part by part."""
+    monkeypatch.setattr(refresh, "PART_ROWS", ROWS - 1)
+    query = "SELECT count(*) AS n, max(v) AS high FROM t"
+    db.sql(f"CREATE MATERIALIZED VIEW one AS {query}")
+    create(db, "extremes")
+    db.store.compact("t")
+    put(db.store, *range(200), factor=3)
+    assert db.refresh().full == ("extremes",)
+    hold(db, one=query, extremes=VIEWS["extremes"])
+
+
 def test_a_full_refresh_writes_what_differs(db: Database) -> None:
     """The view's rows that are as before are not among its changes, and deleted ones are."""
     create(db, *VIEWS)

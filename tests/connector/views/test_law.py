@@ -13,6 +13,7 @@ import pytest
 import relstate
 from relstate.connector.views import backfill, frame, job, local_run, refresh, runner
 from relstate.connector.views.full_refresh import pays_off
+from relstate.connector.views.job import UNIT_ROWS
 from relstate.storage import Store
 from support.catalogue import CATALOGUE, OVER_VIEWS, RECOMPUTED
 from support.local import IN_DRIVER, IN_EITHER, IN_JOB
@@ -146,7 +147,7 @@ class Law:
         for bound in ("LOCAL_ROWS", "OUTPUT_ROWS"):
             self._patch.setattr(local_run, bound, most)
         # In more units than the view has; and in full.
-        self._patch.setattr(job, "UNIT_ROWS", self._paths.choice([1 << 18, 5]))
+        self._patch.setattr(job, "UNIT_ROWS", self._paths.choice([UNIT_ROWS, 5]))
         is_full = self._paths.random() < 0.3
         self._patch.setattr(refresh, "pays_off", (lambda *_: True) if is_full else pays_off)
 

@@ -49,7 +49,7 @@ def test_a_job_has_a_unit_for_so_many_rows(
         expected = database.sql(QUERY).toArrow()
         rows = database.store.table("v").to_arrow().select(expected.column_names)
         assert difference(rows_of_table(rows), rows_of_table(expected)) == ([], [])
-    monkeypatch.setattr(job, "UNIT_ROWS", 1 << 18)
+    monkeypatch.setattr(job, "UNIT_ROWS", job.UNIT_BYTES)
     monkeypatch.setattr(job, "UNIT_BYTES", 100)
     put(database, range(20))
     with local_rows(IN_JOB):

@@ -61,8 +61,10 @@ def test_a_full_refresh_replaces_the_rows(seeds: Seeds) -> None:
         before: list[str] = []
         for _ in range(3):
             rows = {key: row_of(chance, key) for key in range(8) if chance.random() < 0.7}
-            inserts = [(Op.INSERT, row) for row in rows.values()]
-            output = ReplaceExecutor(NODE, [state]).run(chunk_of(FIELDS, inserts))
+            changes = [(Op.INSERT, row) for row in rows.values()]
+            # A row that others take the place of in the same epoch.
+            changes += [(Op.DELETE, row_of(chance, key)) for key in list(rows)[:2]]
+            output = ReplaceExecutor(NODE, [state]).run(chunk_of(FIELDS, changes))
             expected = sorted(shown(stored(row)) for row in rows.values())
             written = [rows for _, rows in state.written if rows is not None]
             assert {shown(row) for (row,) in written}.isdisjoint(before)
