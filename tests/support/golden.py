@@ -27,7 +27,9 @@ def unpack(store: str, folder: Path) -> Path:
     path = folder / store.replace("/", "-")
     path.mkdir()
     with tarfile.open(FOLDER / f"{store}{_SUFFIX}") as archive:
-        archive.extractall(path, filter="data")
+        # Python 3.11.0 to 3.11.3 have no filters; later ones read the attribute.
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(path)
     return path
 
 
