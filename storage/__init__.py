@@ -74,7 +74,6 @@ if typing.TYPE_CHECKING:
     from .log.violations import Violations
     from .maintenance.compaction import CompactionJob, CompactionReport
     from .maintenance.vacuum import VacuumReport
-    from .new_table import new_table
     from .notebook import html_table
     from .objects.cache import Cache, cache_of
     from .predicate.predicate import Predicate
@@ -115,6 +114,7 @@ if typing.TYPE_CHECKING:
     from .table.tablewriter import TableWriter, check_ttl
     from .table.value import UPSERTS
     from .table.writetarget import WriteTarget
+    from .table_creation import new_table
     from .threaded_aggregate import AddedUp, add_up_in_threads
     from .user_tables import replaced_tables
     from .view_failures import ViewFailure, keep_failure, read_failure
@@ -370,7 +370,7 @@ _PLACES = {
     "measure_name": "aggregate.partial:measure_name",
     "moment_of": "instant:moment_of",
     "moments": "aggregate.moments:",
-    "new_table": "new_table:new_table",
+    "new_table": "table_creation:new_table",
     "next_definition": "replacement:next_definition",
     "no_key_error": "table.rowid:no_key_error",
     "parse_instant": "instant:parse_instant",

@@ -115,7 +115,7 @@ class Catalog(DefinitionChanges):
         TableNameError, SchemaError, UnsupportedTypeError, TableExistsError; with ``or_replace``
         InternalTableError for a view, DependentViewsError if a view reads the table.
         """
-        from .new_table import new_table
+        from .table_creation import new_table
 
         _check_exclusive(or_replace, if_not_exists)
         table = new_table(
@@ -148,7 +148,7 @@ class Catalog(DefinitionChanges):
 
         It has no indexes. Errors as of `create_table`, and TableNotFoundError.
         """
-        from .new_table import table_like
+        from .table_creation import table_like
 
         _check_exclusive(or_replace, if_not_exists)
         table = table_like(name, self._epochs.state, source)

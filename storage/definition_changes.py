@@ -39,7 +39,7 @@ class DefinitionChanges:
 
         ``columns``: Spark DDL or an Arrow schema. SchemaError, UnsupportedTypeError.
         """
-        from .new_table import fields_from
+        from .table_creation import fields_from
 
         alter = partial(alteration.with_columns, fields=fields_from(columns))
         return self._alter_table(table, "add columns", alter)

@@ -77,7 +77,7 @@ FLOORS = {
         "expression", "aggregate", "log", "segment", "table", "index", "read_plan", "view_failures",
         "aggregate_plan", "threaded_aggregate", "limited_plan", "feed", "maintenance", "figures",
         "check", "generated_columns", "alteration",
-        "replacement", "epochs", "catalog_commit", "user_tables", "new_table", "view_catalog",
+        "replacement", "epochs", "catalog_commit", "user_tables", "table_creation", "view_catalog",
         "definition_changes", "snapshot", "catalog",
         "python_values", "python_conversion", "rows", "writing", "quarantine", "restoring",
         "documentwriter", "schema_merge", "quarantined_keys", "erasure", "jobs", "store",
