@@ -120,6 +120,7 @@ typecheck: $(STAMP)
 	$(RUN) -m mypy -p relstate -p pyspark_relstate -p benchmarks \
 		-m flights -m flights_cluster -m leaderboard
 	$(RUN) -m mypy tests
+	$(RUN) -m basedpyright --pythonpath $(RUN)
 
 clean:
 	rm -rf $(VENV) $(PEERS) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis

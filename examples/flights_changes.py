@@ -21,6 +21,9 @@ in the air: six hours are taken, which decides only about the order of changes. 
 that departed no landing is known: they stay as they are.
 """
 
+# pyarrow makes the functions of `compute` when it is imported: pyright cannot see them.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 import os

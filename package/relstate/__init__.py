@@ -1,4 +1,3 @@
-# mypy: implicit-reexport
 """relstate: keyed relational tables for Apache Spark, with nothing to run but Spark.
 
     store = relstate.create("/data/shop")
@@ -18,15 +17,15 @@ does not wait.
 import typing
 
 if typing.TYPE_CHECKING:
-    from relstate.connector.sql import (
-        Database,
-        ViewStream,
-        ViewStreamListener,
-        connect,
-        debezium,
-        use_s3a_settings,
-    )
-    from relstate.storage import Row, Store
+    # A name imported as itself is exported, for every type checker.
+    from relstate.connector.sql import Database as Database
+    from relstate.connector.sql import ViewStream as ViewStream
+    from relstate.connector.sql import ViewStreamListener as ViewStreamListener
+    from relstate.connector.sql import connect as connect
+    from relstate.connector.sql import debezium as debezium
+    from relstate.connector.sql import use_s3a_settings as use_s3a_settings
+    from relstate.storage import Row as Row
+    from relstate.storage import Store as Store
     from relstate.storage.errors import *  # noqa: F403
 
     create = Store.create
