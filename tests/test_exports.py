@@ -64,12 +64,12 @@ def test_the_storage_looks_names_up_where_type_checkers_find_them() -> None:
 def test_no_name_of_the_storage_is_hidden_by_a_module_of_it() -> None:
     """Importing a module sets its name in its package: a function of that name would be gone."""
     modules = {
-        path.stem
-        for path in (ROOT / "storage").iterdir()
-        if path.suffix == ".py" or path.is_dir()
+        path.stem for path in (ROOT / "storage").iterdir() if path.suffix == ".py" or path.is_dir()
     }
 
-    hidden = {name for name in modules & set(storage._PLACES) if storage._PLACES[name] != f"{name}:"}
+    hidden = {
+        name for name in modules & set(storage._PLACES) if storage._PLACES[name] != f"{name}:"
+    }
 
     assert hidden == set()
 

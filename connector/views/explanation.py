@@ -43,8 +43,7 @@ def explain_view(state: StoreState, view: CatalogView) -> list[str]:
 
 def explain_new_view(view: NewView) -> list[str]:
     """Return lines that show how a view would be maintained; its tables have no ids yet."""
-    names = [table.name for table in (*view.internal, view.table)]
-    tables = PlanTables(names, [None] * len(names))
+    tables = PlanTables.of_new_view(view)
     plan, has_quarantine = ViewPlan.from_json(view.plan), view.quarantine is not None
     return _lines(plan, view.mapping, tables, has_quarantine=has_quarantine)
 
@@ -85,5 +84,6 @@ def _fragment_lines(fragment: FragmentDescription) -> list[str]:
         lines.append(f"  Executor {executor.number}: {executor.label}")
         for table in executor.tables:
             number = "" if table.table_id is None else f" [{table.table_id}]"
-            lines.append(f"    {table.role}: {table.name}{number} key ({table.key})")
+            size = f"some {table.row_bytes} bytes a row"
+            lines.append(f"    {table.role}: {table.name}{number} key ({table.key}), {size}")
     return lines

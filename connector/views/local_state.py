@@ -82,6 +82,12 @@ class BoundedState:
         """As of `State`."""
         return self._counted(self._state.first_per_prefix(prefixes, counts, columns))
 
+    def last_per_prefix(
+        self, prefixes: pa.RecordBatch, counts: Positions, columns: Sequence[str] | None = None
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """As of `State`."""
+        return self._counted(self._state.last_per_prefix(prefixes, counts, columns))
+
     def first_encoded_per_prefix(
         self, prefixes: pa.RecordBatch, counts: Positions
     ) -> tuple[Positions, StoredRows]:

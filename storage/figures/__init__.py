@@ -14,6 +14,7 @@ from .files import (
     forecast_compaction,
     shard_files,
 )
+from .row_size import typical_row_bytes
 from .sizes import TableSize, table_size, table_sizes
 from .vnodes import VnodeSizes, vnode_sizes
 
@@ -30,5 +31,6 @@ __all__ = [
     "shard_files",
     "table_size",
     "table_sizes",
+    "typical_row_bytes",
     "vnode_sizes",
 ]

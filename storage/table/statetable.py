@@ -159,6 +159,13 @@ class StateTable:
         self._check_no_changes("first_per_prefix")
         return self._committed.first_per_prefix(prefixes, counts, columns)
 
+    def last_per_prefix(
+        self, prefixes: pa.RecordBatch, counts: Positions, columns: Sequence[str] | None = None
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """Return what `StorageTable.last_per_prefix` does."""
+        self._check_no_changes("last_per_prefix")
+        return self._committed.last_per_prefix(prefixes, counts, columns)
+
     def first_encoded_per_prefix(
         self, prefixes: pa.RecordBatch, counts: Positions
     ) -> tuple[Positions, EncodedRows]:

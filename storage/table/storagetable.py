@@ -186,6 +186,19 @@ class StorageTable(TableEntries):
         indices, rows = self.first_encoded_per_prefix(prefixes, counts)
         return indices, self.decode(Piece((rows.block,), None), self.columns(columns))
 
+    def last_per_prefix(
+        self, prefixes: pa.RecordBatch, counts: Positions, columns: Sequence[str] | None = None
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """Return what `prefix_scan` does, but at most the last ``counts[i]`` rows of prefix i.
+
+        What comes before them is not read.
+        """
+        read_columns = self.columns(columns)
+        full_prefixes = self.encoding.encode_prefixes(prefixes)
+        reader = self._prefix_reader(full_prefixes)
+        indices, rows = reader.last_per_prefix(full_prefixes, counts)
+        return indices, self.decode(Piece((rows,), None), read_columns)
+
     def first_encoded_per_prefix(
         self, prefixes: pa.RecordBatch, counts: Positions
     ) -> tuple[Positions, EncodedRows]:

@@ -74,19 +74,39 @@ class MemoryState:
         self, prefixes: pa.RecordBatch, counts: Positions, columns: Sequence[str] | None = None
     ) -> tuple[Positions, pa.RecordBatch]:
         """Return (indices, rows) of the first rows of each prefix."""
+        ranges = self._ranges_of(prefixes, counts)
+        firsts = [positions[: int(count)] for positions, count in zip(ranges, counts, strict=True)]
+        return self._rows_in(firsts, columns)
+
+    def last_per_prefix(
+        self, prefixes: pa.RecordBatch, counts: Positions, columns: Sequence[str] | None = None
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """Return (indices, rows) of the last rows of each prefix."""
+        ranges = self._ranges_of(prefixes, counts)
+        lasts = [
+            positions[max(len(positions) - int(count), 0) :]
+            for positions, count in zip(ranges, counts, strict=True)
+        ]
+        return self._rows_in(lasts, columns)
+
+    def _ranges_of(self, prefixes: pa.RecordBatch, counts: Positions) -> list[range]:
+        """Return the positions of the rows of each prefix."""
         starts = self._encode(prefixes, prefixes.num_columns).to_pylist()
         assert len(set(starts)) == len(starts), "a prefix is asked for twice"
         assert len(counts) == len(starts)
-        indices: list[int] = []
-        positions: list[int | None] = []
-        for index, (start, count) in enumerate(zip(starts, counts, strict=True)):
-            position = bisect_left(self._keys, start)
-            last = position + int(count)
-            while position < min(last, len(self._keys)) and self._keys[position].startswith(start):
-                indices.append(index)
-                positions.append(position)
-                position += 1
-        return self._rows_at(indices, positions, columns)
+        ranges = []
+        for start in starts:
+            first = end = bisect_left(self._keys, start)
+            while end < len(self._keys) and self._keys[end].startswith(start):
+                end += 1
+            ranges.append(range(first, end))
+        return ranges
+
+    def _rows_in(
+        self, ranges: Sequence[range], columns: Sequence[str] | None
+    ) -> tuple[Positions, pa.RecordBatch]:
+        indices = [index for index, positions in enumerate(ranges) for _ in positions]
+        return self._rows_at(indices, [row for positions in ranges for row in positions], columns)
 
     def first_encoded_per_prefix(
         self, prefixes: pa.RecordBatch, counts: Positions

@@ -1,7 +1,8 @@
 """The aggregate: one row per group, maintained from the rows that are inserted and deleted.
 
-The table of the groups has one row per group with the state of all calls (part). Least and greatest
-values that may be deleted (extreme), and distinct values (distinct), have tables of their own.
+The table of the groups has one row per group with the state of all calls (part). Values of which
+the least or the greatest is asked for, and that may be deleted (extreme), and distinct values
+(distinct), have tables of their own.
 
 Promises: the output is what changed, bit for bit; a group without rows has no state, except for the
 one of a global aggregate, which always exists.
@@ -88,12 +89,13 @@ class AggregateExecutor(Executor[Aggregate]):
         changes = self._changes(chunk, groups)
         exists = self._find_existing(groups, before, changes)
         after = self._after(before, changes)
-        for part, spec, state in self._extremes:
-            rows, deltas = chunk, changes.deltas[part.source]
-            if isinstance(part, Mode):
-                rows, deltas = changes.frequencies[part.source].rank_changes(part, groups)
-            table, column = ExtremeTable(part, spec, state), part.column(part.suffix)
-            after[column] = table.advance(before, deltas, rows, groups, exists)
+        for parts, spec, state in self._extremes:
+            first, rows, deltas = parts[0], chunk, changes.deltas[parts[0].source]
+            if isinstance(first, Mode):
+                rows, deltas = changes.frequencies[first.source].rank_changes(first, groups)
+            table = ExtremeTable(parts, spec, state)
+            columns = table.advance(before, deltas, rows, groups, exists)
+            after |= zip((part.column(part.suffix) for part in parts), columns, strict=True)
         self._check_counts(groups, after)
         self._write(groups, before, after, existed, exists)
         return self._output(groups, before, after, existed, exists)
@@ -152,9 +154,9 @@ class AggregateExecutor(Executor[Aggregate]):
         return columns
 
     @property
-    def _extremes(self) -> Iterator[tuple[Extreme, StateTableSpec, State]]:
-        for (part, spec), state in zip(self._layout.extremes, self.states[1:], strict=False):
-            yield part, spec, state
+    def _extremes(self) -> Iterator[tuple[tuple[Extreme, ...], StateTableSpec, State]]:
+        for (parts, spec), state in zip(self._layout.extremes, self.states[1:], strict=False):
+            yield parts, spec, state
 
     def _check_counts(self, groups: Groups, after: Columns) -> None:
         rows = self._layout.row_count.of(after)

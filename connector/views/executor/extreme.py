@@ -1,8 +1,9 @@
 """The least or greatest value of each group.
 
 If rows are only inserted, the extreme is in the group's row. Otherwise all values are also in a
-table of their own, sorted so that the extreme is the first of its group. That table is read only
-for groups in which a row with the extreme was deleted and no value at least as good was inserted.
+table of their own, sorted so that the extreme is the first of its group. The least and the greatest
+of the same values share it: one is the first of the group, the other the last. It is read only for
+groups in which a row with the extreme was deleted and no value at least as good was inserted.
 
 Promises: values compare as in Spark, by the key codec: NaN is the greatest. Of -0 and 0, which
 are equal, -0 counts as the lesser, so that a group has one extreme whatever the order of its rows.
@@ -152,14 +153,19 @@ def _encoded_table(node: Aggregate, extreme: Extreme, role: str) -> StateTableSp
 
 
 class ExtremeTable:
-    """The values of an extreme over rows that may be deleted, in one epoch."""
+    """The values of an extreme, or of both, over rows that may be deleted, in one epoch.
 
-    def __init__(self, extreme: Extreme, spec: StateTableSpec, state: State) -> None:
-        self._extreme = extreme
+    They are sorted as the first extreme encodes them: it is the first of its group, the other one
+    the last.
+    """
+
+    def __init__(self, extremes: tuple[Extreme, ...], spec: StateTableSpec, state: State) -> None:
+        self._extremes = extremes
+        self._first = extremes[0]
         self._spec = spec
         self._state = state
         self._row_keys = RowKeys(spec.fields, spec.primary_key)
-        self._value_name = spec.fields[0].name if extreme.is_encoded else extreme.value_name
+        self._value_name = spec.fields[0].name if self._first.is_encoded else self._first.value_name
 
     def advance(
         self,
@@ -168,48 +174,66 @@ class ExtremeTable:
         chunk: pa.RecordBatch,
         groups: Groups,
         exists: Mask,
-    ) -> pa.Array:
-        """Write the changes of the values; return the extreme of each group.
+    ) -> list[pa.Array]:
+        """Write the changes of the values; return each extreme of each group.
 
         ``exists``: which groups still have rows. ConsistencyError if a deleted value is better than
-        the extreme, so that it cannot have existed.
+        an extreme, so that it cannot have existed.
         """
         rows = self._rows(chunk, deltas)
-        extremes = self._extreme.encoded(before)
         if (deltas.weights > 0).all():
-            # As in a backfill: no change cancels another, and the extreme can only improve.
+            # As in a backfill: no change cancels another, and an extreme can only improve.
             self._write(rows, deltas.weights, np.ones(len(rows), np.bool_))
-            return self._extreme.decode(_lesser_keys(extremes, self._extreme.best(deltas)))
+            return [
+                extreme.decode(_lesser_keys(extreme.encoded(before), extreme.best(deltas)))
+                for extreme in self._extremes
+            ]
         keys = self._row_keys.encode(rows)
         changed = _is_unpaired(keys)
         self._write(rows, deltas.weights, changed)
         is_removed = (deltas.weights < 0) & changed
-        codes, values = deltas.codes[is_removed], deltas.values.filter(pa.array(is_removed))
-        lost_extreme = self._lost_extremes(extremes, codes, self._extreme.encode(values), groups)
-        new_extremes = _lesser_keys(
-            _null_unless(~lost_extreme, extremes),
-            self._extreme.best(_filter_deltas(deltas, changed)),
+        removed = _filter_deltas(deltas, is_removed)
+        inserted = _filter_deltas(deltas, changed & ~is_removed)
+        removed_keys = keys.filter(pa.array(is_removed))
+        return [
+            extreme.decode(
+                self._after(extreme, before, (removed, removed_keys), inserted, groups, exists)
+            )
+            for extreme in self._extremes
+        ]
+
+    def _after(
+        self,
+        extreme: Extreme,
+        before: Columns,
+        removed: tuple[Deltas, ragged.Bytes],
+        inserted: Deltas,
+        groups: Groups,
+        exists: Mask,
+    ) -> ragged.Bytes:
+        """Return an extreme of each group, encoded; ``removed``: values, and keys of their rows."""
+        extremes, (deltas, removed_keys) = extreme.encoded(before), removed
+        lost_extreme = self._lost_extremes(
+            extremes, deltas.codes, extreme.encode(deltas.values), groups
         )
+        new_extremes = _lesser_keys(_null_unless(~lost_extreme, extremes), extreme.best(inserted))
         # If a value as good as the deleted one was inserted, no stored value is better.
         is_better = np.asarray(pc.fill_null(pc.less_equal(new_extremes, extremes), False))
         to_read = np.flatnonzero(lost_extreme & exists & ~is_better)
-        if len(to_read):
-            removed_keys = keys.filter(pa.array(is_removed))
-            counts = np.bincount(codes, minlength=len(groups))[to_read]
-            indices, best_values = self._best_stored(
-                groups.keys.take(pa.array(to_read)), counts + 1, removed_keys
-            )
-            new_extremes = _lesser_keys(
-                new_extremes, _key_per_group(best_values, to_read[indices], len(groups))
-            )
-        return self._extreme.decode(new_extremes)
+        if not len(to_read):
+            return new_extremes
+        counts = np.bincount(deltas.codes, minlength=len(groups))[to_read]
+        prefixes = groups.keys.take(pa.array(to_read))
+        indices, best_values = self._best_stored(extreme, prefixes, counts + 1, removed_keys)
+        stored = _key_per_group(best_values, to_read[indices], len(groups))
+        return _lesser_keys(new_extremes, stored)
 
     def _rows(self, chunk: pa.RecordBatch, deltas: Deltas) -> pa.RecordBatch:
         """Return the rows of the table that change."""
         positions, names = pa.array(deltas.rows), self._row_keys.names
-        if not self._extreme.is_encoded:
+        if not self._first.is_encoded:
             return chunk.select(list(names)).take(positions)
-        values = self._extreme.encode(deltas.values).cast(pa.binary())
+        values = self._first.encode(deltas.values).cast(pa.binary())
         columns = [
             values if name == self._value_name else chunk.column(name).take(positions)
             for name in names
@@ -241,17 +265,24 @@ class ExtremeTable:
         return lost_extreme
 
     def _best_stored(
-        self, prefixes: pa.RecordBatch, counts: Positions, removed_keys: ragged.Bytes
+        self,
+        extreme: Extreme,
+        prefixes: pa.RecordBatch,
+        counts: Positions,
+        removed_keys: ragged.Bytes,
     ) -> tuple[Positions, ragged.Bytes]:
         """Return (prefixes' indices, values): the best value of each prefix that is not removed."""
-        indices, rows = self._state.first_per_prefix(prefixes, counts)
+        is_first = extreme is self._first
+        read = self._state.first_per_prefix if is_first else self._state.last_per_prefix
+        indices, rows = read(prefixes, counts)
         remains = ~np.asarray(pc.is_in(self._row_keys.encode(rows), value_set=removed_keys))
         indices = indices[remains]
-        firsts = first_positions(indices)
-        values = rows.column(self._value_name).filter(pa.array(remains)).take(pa.array(firsts))
-        if self._extreme.is_encoded:
-            return indices[firsts], values.cast(pa.large_binary())
-        return indices[firsts], self._extreme.encode(values)
+        best = first_positions(indices) if is_first else _last_positions(indices)
+        values = rows.column(self._value_name).filter(pa.array(remains)).take(pa.array(best))
+        if not self._first.is_encoded:
+            return indices[best], extreme.encode(values)
+        stored = values.cast(pa.large_binary())
+        return indices[best], stored if is_first else extreme.encode(self._first.decode(stored))
 
 
 def _filter_deltas(deltas: Deltas, mask: Mask) -> Deltas:
@@ -270,6 +301,11 @@ def _is_unpaired(keys: ragged.Bytes) -> Mask:
         single[order[np.append(equals_next, False)]] = False
         single[order[np.append(False, equals_next)]] = False
     return single
+
+
+def _last_positions(codes: Codes) -> Positions:
+    """Return the position of the last of each run of equal codes."""
+    return np.flatnonzero(np.append(codes[1:] != codes[:-1], np.ones(min(len(codes), 1), np.bool_)))
 
 
 def _prefix_with_groups(codes: Codes, keys: ragged.Bytes) -> ragged.Bytes:

@@ -58,6 +58,11 @@ class State(Protocol):
     ) -> tuple[Positions, pa.RecordBatch]:
         """Return what `prefix_scan` does, but at most the first ``counts[i]`` rows of prefix i."""
 
+    def last_per_prefix(
+        self, prefixes: pa.RecordBatch, counts: Positions, columns: Sequence[str] | None = None
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """Return what `prefix_scan` does, but at most the last ``counts[i]`` rows of prefix i."""
+
     def first_encoded_per_prefix(
         self, prefixes: pa.RecordBatch, counts: Positions
     ) -> tuple[Positions, StoredRows]:

@@ -67,14 +67,21 @@ class StateLayout:
         return StateTableSpec("groups", fields, key, node.distribution or ())
 
     @cached_property
-    def extremes(self) -> tuple[tuple[Extreme, StateTableSpec], ...]:
-        """The extremes whose values are stored in a table, and these tables."""
-        roles: set[str] = set()
-        tables = []
+    def extremes(self) -> tuple[tuple[tuple[Extreme, ...], StateTableSpec], ...]:
+        """The extremes whose values are stored in a table, and these tables.
+
+        The least and the greatest of the same values are the two ends of one table.
+        """
+        sharing: dict[tuple[ValueSource, bool], list[Extreme]] = {}
         for part in self.parts:
             if isinstance(part, Extreme) and not part.is_running:
-                role = free_name(f"{part.suffix}_{part.argument}", roles)
-                tables.append((part, self._extreme_table(part, role)))
+                sharing.setdefault((part.source, isinstance(part, Mode)), []).append(part)
+        roles: set[str] = set()
+        tables = []
+        for parts in sharing.values():
+            suffixes = "_".join(part.suffix for part in parts)
+            role = free_name(f"{suffixes}_{parts[0].argument}", roles)
+            tables.append((tuple(parts), self._extreme_table(parts[0], role)))
         return tuple(tables)
 
     def _extreme_table(self, part: Extreme, role: str) -> StateTableSpec:
@@ -85,7 +92,7 @@ class StateLayout:
     @cached_property
     def adding(self) -> tuple[Part, ...]:
         """The parts whose changes add up: all except the extremes with a table."""
-        extremes = {part for part, _ in self.extremes}
+        extremes = {part for parts, _ in self.extremes for part in parts}
         return tuple(part for part in self.parts if part not in extremes)
 
     @property

@@ -86,6 +86,12 @@ def _compare(reader: StorageTable, table: Prefixed, rows: Rows, draw: random.Ran
         heads = [group[:limit] for group, limit in zip(expected, most, strict=True)]
         assert indices.tolist() == [i for i, group in enumerate(heads) for _ in group]
         assert rows_of(rows_read) == [row[-1:] for group in heads for row in group]
+        last_indices, lasts_read = reader.last_per_prefix(asked, np.array(most, np.int64), ["v"])
+        lasts = [
+            group[max(len(group) - limit, 0) :] for group, limit in zip(expected, most, strict=True)
+        ]
+        assert last_indices.tolist() == [i for i, group in enumerate(lasts) for _ in group]
+        assert rows_of(lasts_read) == [row[-1:] for group in lasts for row in group]
         _compare_encoded(reader, asked, np.array(most, np.int64), indices, rows_read, draw)
     for group in range(table.least, width + 1):
         for count in range(group, width + 1):
@@ -246,6 +252,18 @@ def test_first_per_prefix_reads_little_of_a_large_group(
     indices, rows = grouped.read_plan("t").open().first_per_prefix(prefixes, np.array([3, 0, 5]))
     assert (indices.tolist(), rows["n"].to_pylist()) == ([0, 0, 0], [1000, 1001, 1002])
     assert sum(sizes) == 3
+
+
+def test_last_per_prefix_reads_little_of_a_large_group(
+    grouped: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last rows of a group are read without the rest."""
+    sizes = _counted(monkeypatch)
+    prefixes = pa.record_batch({"g": pa.array([2, 0, 7], pa.int32())})
+    indices, rows = grouped.read_plan("t").open().last_per_prefix(prefixes, np.array([3, 2, 5]))
+    assert indices.tolist() == [0, 0, 0, 1, 1]
+    assert rows["n"].to_pylist() == [29_997, 29_998, 29_999, 29_998, 29_999]
+    assert sum(sizes) < 100
 
 
 def test_a_file_with_rows_everywhere_is_read_once(

@@ -91,6 +91,7 @@ def test_states_of_a_task_share_its_files(states: Store) -> None:
         (2, (1, "1-1")),
     ]
     assert read(second.first_per_prefix(keys(2, 3, 1), np.array([0, 1, 1]), ["n"])) == [(2, (2,))]
+    assert read(second.last_per_prefix(keys(2, 3, 1), np.array([0, 1, 1]), ["n"])) == [(2, (1,))]
 
 
 def test_the_later_of_two_changes_stays(states: Store) -> None:
@@ -157,6 +158,7 @@ def test_reads_of_prefixes_are_of_committed_rows(states: Store) -> None:
     reads: list[Callable[[], object]] = [
         lambda: state.prefix_scan(keys(1)),
         lambda: state.first_per_prefix(keys(1), np.array([1])),
+        lambda: state.last_per_prefix(keys(1), np.array([1])),
     ]
     for read_prefixes in reads:
         with pytest.raises(UsageError, match="commit first"):

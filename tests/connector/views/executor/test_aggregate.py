@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Sequence
+from itertools import permutations
 
 import numpy as np
 import pyarrow as pa
@@ -194,6 +196,23 @@ def test_the_zero_of_a_sum_has_no_sign_and_one_value_no_variance() -> None:
     assert results == {"a": ("0.0", "0.0"), "b": ("0.1", "0.0")}
 
 
+@pytest.mark.parametrize("seed", range(examples(20)))
+def test_both_ends_of_values_of_every_type_are_those_of_the_rows(seed: int) -> None:
+    """The least and the greatest of one argument, of which either is asked for first."""
+    source = random.Random(seed)
+    argument, condition = source.choice(
+        [(name, where) for function, name, _, where in UNIVERSE if function is Function.MIN]
+    )
+    functions = source.sample([Function.MIN, Function.MAX], 2)
+    calls = [call(n, function, argument, False, condition) for n, function in enumerate(functions)]
+    keeper = Keeper(aggregate(calls))
+    assert len(keeper.states) == 2
+    for _ in range(12):
+        keeper.move(next_rows(source, keeper.live))
+        keeper.check()
+    keeper.check_state()
+
+
 def test_an_extreme_is_looked_up_only_where_it_is_deleted() -> None:
     """The table of values is not read for groups that keep their extreme or get a better one."""
     keeper = Keeper(aggregate([call(0, Function.MAX, "i", False, None)]))
@@ -212,8 +231,30 @@ def test_an_extreme_is_looked_up_only_where_it_is_deleted() -> None:
     assert table.reads == 1 + 10, "a deleted group has no extreme"
 
 
+@pytest.mark.parametrize("functions", [*permutations([Function.MIN, Function.MAX])])
+@pytest.mark.parametrize("argument", ["i", "x"])
+def test_the_least_and_the_greatest_are_the_ends_of_one_table(
+    functions: Sequence[Function], argument: str
+) -> None:
+    """Each value is stored once; either end is read only where its value is deleted."""
+    keeper = Keeper(
+        aggregate(
+            [call(n, function, argument, False, None) for n, function in enumerate(functions)]
+        )
+    )
+    assert len(keeper.states) == 2
+    blank = drawn(random.Random(3), 0) | {"g": "a"}
+    rows = {key: {**blank, "k": key, argument: key} for key in range(100)}
+    keeper.move(rows)
+    table = keeper.states[1]
+    for change in (range(5, 100), range(5, 90), range(20, 50)):
+        keeper.move({key: rows[key] for key in change})
+        keeper.check()
+    assert table.reads == (5 + 1) + (10 + 1) + 2 * (15 + 40 + 1)
+
+
 def test_tables_are_named_for_what_they_hold() -> None:
-    """One row per group for all calls; one table per extreme, and one per distinct argument."""
+    """One row per group for all calls; one table of sorted or distinct values per argument."""
     node = aggregate(
         [
             call(0, Function.SUM, "x", False, None),
@@ -223,13 +264,14 @@ def test_tables_are_named_for_what_they_hold() -> None:
             call(4, Function.COUNT, "s", True, None),
             call(5, Function.SUM, "n", True, "p"),
             call(6, Function.COUNT, "s", True, "q"),
+            call(7, Function.MAX, "i", False, "q"),
         ]
     )
     tables = AggregateExecutor.tables(node)
     assert [table.role for table in tables] == [
         "groups",
         "min_i",
-        "min_i_2",
+        "min_max_i",
         "distinct_s",
         "distinct_n",
     ]
@@ -247,6 +289,7 @@ def test_tables_are_named_for_what_they_hold() -> None:
             "o5_sum",
             "o5_count",
             "o6_count",
+            "o7_max",
         ),
     ]
     assert [order.name for order in tables[1].primary_key] == ["g", "i", "k"]
