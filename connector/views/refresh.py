@@ -37,6 +37,7 @@ from .full_refresh import can_be_full, pays_off
 from .job import JobOutput, ViewJob
 from .lineage import inputs_of, is_replacement, levels
 from .local_run import is_small
+from .merges import Merges
 from .plan.generate import OneRow, Source
 from .runner import PART_ROWS, VIEW_CHANGED, JobRunner
 from .scans import SourceRead
@@ -76,7 +77,7 @@ class Phases:
 
     ``planning``: finding what changed, and what has to be computed; ``execution``: reading changes
     and writing rows, by jobs or in this process; ``commit``: making that durable and visible, and
-    merges of files that are due then.
+    merges of files that are due then, unless a stream does them beside its refreshes.
     """
 
     planning: float = 0.0
@@ -101,14 +102,16 @@ class Round:
         state: StoreState,
         views: Set[int],
         skipped: Set[int] = frozenset(),
+        merges: Merges | None = None,
     ) -> None:
         """``views``: all that they read among them; ``skipped``: those that are left as they are.
 
-        Views that read a skipped one wait for it.
+        Views that read a skipped one wait for it. ``merges``: as of `JobRunner.commit`.
         """
         self._runner = runner
         self._state = state
         self._views = views
+        self._merges = merges
         self._environment = runner.store.environment
         self._started = self._environment.now()
         self.time = time_now(self._environment, state, views)
@@ -186,7 +189,7 @@ class Round:
         if not self._outputs:
             return self._state.epoch
         progress = [self._progress(view_id) for view_id in sorted(self._outputs)]
-        epoch = self._runner.commit(list(self._outputs.values()), progress).epoch
+        epoch = self._runner.commit(list(self._outputs.values()), progress, self._merges).epoch
         for view_id, output in self._outputs.items():
             _logger.info(
                 "refreshed view %s in epoch %d: %d changes, planned in %.3f s, computed in %.3f s",

@@ -39,6 +39,7 @@ from .job import JobOutput, ViewJob
 from .local_expressions import LocalEvaluator
 from .local_run import attempt_locally, can_run_locally, is_small, run_locally
 from .local_state import FailedExpressionError, GivenUpError
+from .merges import Merges
 from .plan.aggregate import Aggregate
 from .plan.node import walk
 from .plan.stateless import Project
@@ -412,9 +413,15 @@ class JobRunner:
             self._evaluators.setdefault(session, LocalEvaluator(session))
         return self._evaluators[session]
 
-    def commit(self, results: Sequence[JobOutput], progress: Sequence[NewProgress]) -> CommitResult:
+    def commit(
+        self,
+        results: Sequence[JobOutput],
+        progress: Sequence[NewProgress],
+        merges: Merges | None = None,
+    ) -> CommitResult:
         """Commit what jobs wrote, and how far views are then.
 
+        ``merges``: where the merges are left that are due then; by default they are done here.
         ConflictError, TableNotFoundError if a view was dropped: what was written is removed.
         """
         segments = tuple(segment for output in results for segment in output.segments)
@@ -431,10 +438,14 @@ class JobRunner:
             progress=tuple(progress),
         )
         try:
-            result = self._store.jobs.commit(proposal)
+            result, grown = self._store.jobs.commit_uncompacted(proposal)
         except VIEW_CHANGED:
             self._store.jobs.discard(segments)
             raise
+        if merges is None:
+            self._store.jobs.auto_compact(grown)
+        else:
+            merges.add(grown)
         for output in results:
             if output.quarantine is not None:
                 self._quarantines.note(output.quarantine, result.epoch)

@@ -4,7 +4,8 @@ It has the life cycle and the names of a StreamingQuery: ``status``, ``lastProgr
 ``awaitTermination``. It needs no checkpoint: the commit of a refresh says how far its views are.
 
 A view that fails does not keep the others from being refreshed; it is tried again when its inputs
-change, or after a while if the machines failed (retries).
+change, or after a while if the machines failed (retries). Merges of files are done beside the
+refreshes (merges).
 
 Promises: nothing happens after `stop` has returned; an error that is not of a view or the machines
 ends the stream and is raised by `awaitTermination`.
@@ -25,6 +26,7 @@ from relstate.storage import StoreState, errors, html_table, iso_time
 from .followed import FollowedViews
 from .lineage import has_pending_changes, is_behind, upstream, view_ids
 from .listener import Notifier, ViewStreamListener, check_listener
+from .merges import Merges
 from .retries import Failure, Retries, by_name, delay_after, without_waiting
 from .sessions import is_stopped
 from .view_failure import is_of_machine
@@ -71,6 +73,7 @@ class ViewStream:
         self._name = name
         self._environment = views.store.environment
         self._id = self._environment.random_id()
+        self._merges = Merges(views.store, f"relstate merges {self._id}")
         self._notifier = Notifier(views.store, listener)
         self._recent: deque[dict[str, Any]] = deque(maxlen=_RECENT)
         self._retries = Retries()
@@ -193,6 +196,7 @@ class ViewStream:
         except BaseException as error:
             # sys.exit() in a listener too. awaitTermination raises the error itself.
             self._fail(error)
+        self._merges.close()
         try:
             self._notifier.end(self._failure)
         except BaseException as error:
@@ -254,7 +258,7 @@ class ViewStream:
         state = self._views.store.state
         skipped = self._skipped(state)
         try:
-            refreshed = self._views.advance(self._followed.names(state), skipped)
+            refreshed = self._views.advance(self._followed.names(state), skipped, self._merges)
         except (errors.ConflictError, errors.ViewNotFoundError) as error:
             # One that was dropped meanwhile is left out by the next look, which fails for the last.
             _logger.info("the stream %s tries again: %s", self._id, error)

@@ -27,6 +27,7 @@ from .creation import (
     replacement_view,
 )
 from .lineage import inputs_of, is_replacement, levels, upstream, view_ids
+from .merges import Merges
 from .refresh import Refreshed, Round
 from .renaming import follow_rename
 from .replacement import finish_replacement
@@ -144,11 +145,15 @@ class Views:
         return refreshed
 
     def advance(
-        self, names: Sequence[str] | None = None, skipped: Set[int] = frozenset()
+        self,
+        names: Sequence[str] | None = None,
+        skipped: Set[int] = frozenset(),
+        merges: Merges | None = None,
     ) -> Refreshed:
         """Refresh views as `refresh` does; the errors of views are returned, not raised.
 
-        ``skipped``: views, by ids, that are left as they are.
+        ``skipped``: views, by ids, that are left as they are. ``merges``: where the merges of files
+        are left that are due then; by default they are done before it returns.
         """
         with self._turn, self._store.one_look():
             state = self._store.state
@@ -158,7 +163,7 @@ class Views:
             is_populated = all(state.views[view_id].progress.is_populated for view_id in views)
             is_current = is_populated and not is_replaced
             state = state if is_current else self._store.state
-            refreshed = self._refresh(names, state, skipped | failures.keys())
+            refreshed = self._refresh(names, state, skipped | failures.keys(), merges)
             return replace(refreshed, failures={**failures, **refreshed.failures})
 
     def set_properties(
@@ -183,13 +188,17 @@ class Views:
         return self._store.view_catalog.rename(name, new, partial(follow_rename, name, new))
 
     def _refresh(
-        self, names: Sequence[str] | None, state: StoreState, skipped: Set[int]
+        self,
+        names: Sequence[str] | None,
+        state: StoreState,
+        skipped: Set[int],
+        merges: Merges | None,
     ) -> Refreshed:
         """Refresh views from a state, the newest known, or from later ones if others did it too."""
         for _ in range(_ATTEMPTS):
             try:
                 views = upstream(state, view_ids(state, names))
-                return Round(self._runner, state, views, skipped).attempt()
+                return Round(self._runner, state, views, skipped, merges).attempt()
             except VIEW_CHANGED as error:
                 _logger.info("a refresh starts again: %s", error)
                 with self._store.one_look(again=True):
