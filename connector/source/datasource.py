@@ -53,10 +53,14 @@ class RelstateDataSource(DataSource):
         return plan_reader(self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Return the stream of a table's changes."""
-        from .stream import plan_stream
+        """Return the stream of a table's changes, or one that raises why there is none."""
+        from .stream import RefusedStream, plan_stream
 
-        return plan_stream(self.options, schema)
+        try:
+            return plan_stream(self.options, schema)
+        except Exception as error:
+            # What is raised here is lost: Spark's runner then stops a reader that it does not have.
+            return RefusedStream(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of a batch: an upsert, or the replacement of all rows."""

@@ -309,6 +309,28 @@ def test_a_stream_that_cannot_work_is_refused(
         plan_stream_read(store, changed, **{"readChangeFeed": "true", **options})
 
 
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"readChangeFeed": "false"}, "set option 'readChangeFeed' to 'true'"),
+        ({"maxEpochsPerTrigger": 0}, "must be a whole number from 1"),
+    ],
+)
+@pytest.mark.parametrize("trigger", [{"availableNow": True}, {"processingTime": "0 seconds"}])
+def test_a_query_says_why_its_stream_was_refused(
+    follower: Follower, options: dict[str, Any], error: str, trigger: dict[str, Any]
+) -> None:
+    """By our error: Spark's own runner would raise one of its code for any that a plan raises."""
+
+    def run() -> None:
+        writer = follower.stream(**options).writeStream.format("noop").trigger(**trigger)
+        writer.start().awaitTermination()
+
+    with pytest.raises(PySparkException, match=error) as raised:
+        run()
+    assert "UnboundLocalError" not in str(raised.value)
+
+
 @pytest.mark.skipif(has(MICRO_BATCH_LIMITS), reason="Spark takes the limit")
 def test_a_limit_that_spark_cannot_keep_is_refused(store: Store, changed: str) -> None:
     """By its name, with the version of Spark that has it."""

@@ -16,6 +16,7 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
 
 from relstate.connector.sink.write_plan import plan_batch
 from relstate.connector.source import RelstateDataSource
+from relstate.connector.source.stream import plan_stream
 from relstate.storage import Store, errors
 
 if TYPE_CHECKING:
@@ -41,9 +42,9 @@ def plan_read(
 
 
 def plan_stream_read(store: Store, table: str, **options: Any) -> DataSourceStreamReader:
-    """Return the reader of a stream of changes."""
+    """Return the reader of a stream of changes; raise why there is none."""
     source = _source(store, table, options)
-    return source.streamReader(source.schema())
+    return plan_stream(source.options, source.schema())
 
 
 def write_rows(rows: DataFrame, store: Store, table: str, **options: Any) -> None:
