@@ -121,8 +121,9 @@ def test_the_workload_of_first_operations_runs(tmp_path: Path) -> None:
 def test_workloads_of_views_run(tmp_path: Path) -> None:
     """Each gives figures; what has a second part tells of it under a name of its own."""
     names = [
-        "view-refresh", "view-latency", "view-redis", "view-backfill", "view-append-only",
-        "view-range-join", "view-epochs", "view-windows", "view-bad-rows", "view-memory",
+        "view-refresh", "view-latency", "view-freshness", "view-redis", "view-backfill",
+        "view-append-only", "view-range-join", "view-epochs", "view-windows", "view-bad-rows",
+        "view-memory",
     ]  # fmt: skip
 
     written = run(tmp_path, *names)

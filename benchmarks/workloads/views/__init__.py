@@ -4,6 +4,7 @@ from .append_only import append_only
 from .backfill import backfill
 from .bad_rows import bad_rows
 from .epochs import epochs
+from .freshness import freshness
 from .latency import latency
 from .memory import memory
 from .range_join import range_join
@@ -17,6 +18,7 @@ __all__ = [
     "backfill",
     "bad_rows",
     "epochs",
+    "freshness",
     "latency",
     "memory",
     "range_join",
