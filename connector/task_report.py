@@ -95,7 +95,8 @@ class TaskReport:
     unit and how many changes came in. ``counts``: of a statement, what became of the rows.
     ``moments``: of the temporal filters of a refresh, by the numbers of their executors, the next
     moments. ``schema``: of a write that may alter its table, the digest of the schema of its rows.
-    ``violations``: of the expectations of the table that it wrote.
+    ``violations``: of the expectations of the table that it wrote. ``given_up``: of a refresh,
+    whether the task has not done its part, because it would have read too much state.
     """
 
     started: int
@@ -109,12 +110,13 @@ class TaskReport:
     moments: tuple[tuple[int, tuple[int | None, ...]], ...] = ()
     schema: str | None = None
     violations: tuple[Violations, ...] = ()
+    given_up: bool = False
 
     def to_json(self) -> str:
         """Return the report as text."""
         value = {name: getattr(self, name) for name in ("started", "parts", "view_id", "unit")}
         value["rows"], value["moments"] = self.rows, self.moments
-        value["schema"] = self.schema
+        value["schema"], value["given_up"] = self.schema, self.given_up
         value["violations"] = [item.to_json() for item in self.violations]
         value["segments"] = [segment.to_json() for segment in self.segments]
         value["identity"], value["counts"] = asdict(self.identity), asdict(self.counts)
@@ -136,6 +138,7 @@ class TaskReport:
             tuple((number, tuple(moments)) for number, moments in value["moments"]),
             value["schema"],
             tuple(map(Violations.from_json, value["violations"])),
+            value["given_up"],
         )
 
     def batch(self) -> pa.RecordBatch:

@@ -83,11 +83,11 @@ class Requirement:
 
 REQUIREMENTS = (
     Requirement("pyspark", LEAST_SPARK, BELOW_SPARK),
-    Requirement("pyarrow", (18,)),
+    Requirement("pyarrow", (19,)),
     Requirement("numpy", (2,)),
     Requirement("lmdb", (3,), (4,)),
     Requirement("xxhash", (3, 4), (5,)),
-    Requirement("sqlglot", (30,), (31,)),
+    Requirement("sqlglot", (30, 16), (31,)),
     Requirement("pandas", (2, 2, 2), (3,)),
 )
 

@@ -365,6 +365,7 @@ class _FrameBuilder:
             flow.steps,
             output,
             flow.units,
+            self._job.most_state_rows,
         )
 
 

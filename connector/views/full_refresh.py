@@ -1,6 +1,8 @@
 """A full refresh: a view is computed from all rows of its inputs, and what differs is written.
 
-After changes of many rows this takes less than to process the changes one by one. The executors run
+After changes of many rows this takes less than to process the changes one by one; so it does where
+a few change much, as an early row of a running sum: their executors give up when they have read
+that much of their state. The executors of a full refresh run
 over empty state tables, as when the view was created, and the last one compares the rows that it
 gets with those that the view has. The commit replaces the state, and has of the view's rows only
 those that differ: who follows the view gets no more changes than from another refresh.
@@ -25,6 +27,11 @@ from .viewplan import ViewPlan
 # workload view-sizes measures both. A window reads and computes what follows a change in its
 # partition; others read and write the state of the rows that change, old and new.
 _ROWS_OF_A_WINDOW, _ROWS_OF_OTHERS = 20, 3
+# A task of a refresh reads at most so large a share of as many rows of state as the inputs have; a
+# smaller one where all rows come to one task, which then works alone.
+_STATE_SHARE, _STATE_SHARE_ALONE = 2, 8
+LEAST_STATE_ROWS = 65_536
+"""Rows of state that a task may read, however few its share is: they take a tenth of a second."""
 
 
 def pays_off(job: ViewJob, rows: Sequence[int], most_of_a_task: int) -> bool:
@@ -35,6 +42,21 @@ def pays_off(job: ViewJob, rows: Sequence[int], most_of_a_task: int) -> bool:
     if sum(rows) > most_of_a_task and _has_one_unit(job.plan):
         return False
     return _share_of_changes(job, rows) * rows_of_a_change(job.plan) > 1
+
+
+def most_state_rows(plan: ViewPlan, rows: int, most_of_a_task: int) -> int | None:
+    """Return how many rows of state a task may read before a full refresh takes less; None: any.
+
+    ``rows``: of all inputs; ``most_of_a_task``: how many of them one task may get.
+    """
+    if _has_one_unit(plan) and rows > most_of_a_task:
+        return None
+    return max(rows // share_of_state(plan), LEAST_STATE_ROWS)
+
+
+def share_of_state(plan: ViewPlan) -> int:
+    """Return which part of as many rows of state as the inputs have a task may read."""
+    return _STATE_SHARE_ALONE if _has_one_unit(plan) else _STATE_SHARE
 
 
 def _has_one_unit(plan: ViewPlan) -> bool:

@@ -25,6 +25,7 @@ from .operators import ExecutorType
 from .plan.temporal import ClockStep, TemporalFilter
 from .quarantine import Quarantine, QuarantineChanges
 from .scans import SourceRead
+from .snapshot_parts import SnapshotStart
 from .task import ExecutorStep, Target
 from .view_settings import ANSI
 from .viewplan import Operator, ViewPlan
@@ -89,7 +90,9 @@ class ViewJob:
     changes in it, if something does. ``operator_rows``: what operators return for these reads, by
     identities, where that has been evaluated before. ``snapshot``: all rows of the sources, if the
     view is to be computed from these in place of ``reads``. ``is_full``: whether ``reads`` are all
-    rows, and the view gets what they give in place of the rows that it has.
+    rows, and the view gets what they give in place of the rows that it has. ``restart``: where all
+    rows would be read instead, if executors have to read so much state that this takes less time;
+    None if that cannot be. ``most_state_rows``: how many rows of it a task may read then.
     """
 
     view: CatalogView
@@ -104,6 +107,8 @@ class ViewJob:
     operator_rows: Mapping[int, pa.RecordBatch] = field(default_factory=dict)
     snapshot: tuple[SourceRead, ...] = ()
     is_full: bool = False
+    restart: SnapshotStart | None = None
+    most_state_rows: int | None = None
 
     @property
     def view_id(self) -> int:

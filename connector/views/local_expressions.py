@@ -24,9 +24,9 @@ from relstate.connector.local_projection import IncompleteError, LocalProjection
 from relstate.connector.types import struct_of
 from relstate.storage import OP_COLUMN, arrow, types
 
+from .bounds import FailedExpressionError, GivenUpError
 from .executor.changes import Mask
 from .general_reason import Reason, general_reason
-from .local_state import FailedExpressionError, GivenUpError
 from .plan.node import Expression
 from .wire import in_schema
 

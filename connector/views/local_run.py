@@ -18,13 +18,13 @@ import pyarrow as pa
 
 from relstate.storage import Environment, arrow, location_of, types
 
+from .bounds import GivenUpError, StateBoundError
 from .elements import element_bytes, element_count, element_rows, makes_elements
 from .executor.changes import chunk_schema, empty_chunk
 from .executor.next_moments import NextMoments
 from .job import JobOutput, ViewJob
 from .join_rows import AnyJoin, candidate_fields, match_condition, side_step
 from .local_expressions import LocalEvaluator
-from .local_state import GivenUpError, LocalWriters
 from .plan.aggregate import Aggregate
 from .plan.asof_join import AsofJoin
 from .plan.broadcast_join import BroadcastJoin
@@ -37,6 +37,7 @@ from .plan.stateless import Filter, Project, Scan, Union
 from .plan.temporal import TemporalFilter
 from .plan.topn import TopN
 from .plan.window import OrderedWindow
+from .task import Writers
 from .viewplan import Operator, ViewPlan
 
 LOCAL_ROWS = 65_536
@@ -101,11 +102,13 @@ def run_locally(
     """Run a job in this process and return what was written.
 
     None if the run was given up, and nothing remains of it: an operator returned more than
-    `OUTPUT_ROWS` or `LOCAL_BYTES`, executors read more than `STATE_ROWS`, or Spark could not
-    evaluate an expression. Errors: what executors raise.
+    `OUTPUT_ROWS` or `LOCAL_BYTES`, or Spark could not evaluate an expression. Errors: what
+    executors raise, StateBoundError if they read more than `STATE_ROWS`.
     """
     try:
         return attempt_locally(job, evaluator, environment)
+    except StateBoundError:
+        raise
     except GivenUpError as error:
         # If an expression has failed: a job may apply a filter above it first.
         _logger.debug("view %s is computed by a job", job.name, exc_info=error)
@@ -115,7 +118,7 @@ def run_locally(
 def attempt_locally(job: ViewJob, evaluator: LocalEvaluator, environment: Environment) -> JobOutput:
     """Run a job as `run_locally` does. GivenUpError says why it was given up."""
     started = environment.now()
-    with LocalWriters(job.target, environment, STATE_ROWS) as writers:
+    with Writers(job.target, None, environment, STATE_ROWS) as writers:
         run = _LocalRun(job, evaluator, environment, writers)
         run.rows_of(job.plan.root)
         changes = job.quarantine_changes
@@ -147,7 +150,7 @@ class _LocalRun:
         job: ViewJob,
         evaluator: LocalEvaluator,
         environment: Environment,
-        writers: LocalWriters,
+        writers: Writers,
     ) -> None:
         self._job = job
         self._evaluator = evaluator

@@ -14,7 +14,6 @@ Does not know: how jobs run (runner), how views are created or first filled (bac
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import asdict, dataclass, field, replace
 
@@ -41,7 +40,7 @@ from .merges import Merges
 from .plan.generate import OneRow, Source
 from .runner import PART_ROWS, VIEW_CHANGED, JobRunner
 from .scans import SourceRead
-from .snapshot_parts import SnapshotStart, first_position, next_part, stored_rows
+from .snapshot_parts import SnapshotStart, all_rows, stored_rows
 from .view_failure import view_failure
 
 _logger = logging.getLogger(__name__)
@@ -269,22 +268,24 @@ class Round:
             return None
 
     def _with_snapshot(self, job: ViewJob) -> ViewJob:
-        """Return a job, over all rows of its inputs if that takes less time."""
+        """Return a job, over all rows of its inputs if that takes less time, or may turn out to."""
         inputs = [table_id for table_id, _ in job.view.progress.inputs]
         # What this refresh writes is not yet among the rows of an epoch.
         follows_others = not self._outputs.keys().isdisjoint(inputs)
         is_possible = can_be_full(job.plan, has_quarantine=job.quarantine is not None)
-        if is_small(job) or follows_others or not is_possible:
+        if follows_others or not is_possible:
             return job
         store, epoch = self._runner.store, self._state.epoch
         start = SnapshotStart(epoch, dict.fromkeys(inputs, epoch), self.time)
+        job = replace(job, restart=start)
+        if is_small(job):
+            return job
         # Of most rows that have changed the older version is stored, too.
         stored = stored_rows(store, job.plan, start)
         rows = [count - read.rows for count, read in zip(stored, job.reads, strict=True)]
         if not pays_off(job, rows, job.plan.rows_of_part(PART_ROWS)):
             return job
-        position = first_position(store, job.plan, start)
-        return replace(job, snapshot=next_part(store, job.plan, start, position, sys.maxsize).reads)
+        return replace(job, snapshot=all_rows(store, job.plan, start), restart=None)
 
     def _has_changes(self, view: CatalogView) -> bool:
         """Return whether an input of a view may have changed since the view took it in."""

@@ -31,14 +31,15 @@ from relstate.storage import (
 )
 from relstate.vnode import cached_property
 
+from .bounds import FailedExpressionError, GivenUpError, StateBoundError
 from .clock import ClockReading, steps_of
 from .failing_row import FailingRow, find_failing_row
 from .frame import report_frame
+from .full_refresh import most_state_rows
 from .isolation import Attempts, run_isolated
 from .job import JobOutput, ViewJob
 from .local_expressions import LocalEvaluator
-from .local_run import attempt_locally, can_run_locally, is_small, run_locally
-from .local_state import FailedExpressionError, GivenUpError
+from .local_run import STATE_ROWS, attempt_locally, can_run_locally, is_small, run_locally
 from .merges import Merges
 from .plan.aggregate import Aggregate
 from .plan.node import walk
@@ -47,6 +48,7 @@ from .quarantine import Quarantine, QuarantineChanges, Quarantines
 from .scans import SourceRead
 from .screening import Screening, screen_rows
 from .sessions import Sessions, is_classic, keep_active_session
+from .snapshot_parts import all_rows, stored_rows
 from .stored_plans import StoredPlans
 from .task import Target
 from .view_failure import KEPT_ERRORS, reason_of_row, view_failure
@@ -58,6 +60,9 @@ PART_ROWS = 1 << 22
 _SMALLER = 8
 # After a refresh in which rows failed, so many look for such rows first.
 _SCREENED_REFRESHES = 16
+# Where a task may read at most so many times what the run in the driver's process has read in vain,
+# no task begins again.
+_FULL_OF_LOCAL = 2
 # What a commit is refused with if a view was refreshed, altered or dropped meanwhile.
 VIEW_CHANGED = (errors.ConflictError, errors.TableNotFoundError)
 
@@ -199,6 +204,13 @@ class JobRunner:
         """
         if job.quarantine is not None:
             return self._run_isolated(job)
+        if job.restart is not None:
+            try:
+                return self._run_after_failures(job, again=job.rows > self._smaller_part(job))
+            except StateBoundError:
+                _logger.info("%s is refreshed in full: its changes affect many rows", job.name)
+            snapshot = all_rows(self._store, job.plan, job.restart)
+            job = replace(job, snapshot=snapshot, restart=None)
         if job.snapshot:
             try:
                 return self._run_full(job)
@@ -289,6 +301,8 @@ class JobRunner:
         """
         try:
             return self._run(job, job.plan.rows_of_part(PART_ROWS))
+        except StateBoundError:
+            raise
         except Exception as error:
             if not again or isinstance(error, KEPT_ERRORS) or not _is_of_machine(error):
                 raise
@@ -313,7 +327,7 @@ class JobRunner:
             try:
                 *_, (_, output) = self.run_parts(job, (job.part(n, count) for n in range(count)))
                 return output
-            except KEPT_ERRORS:
+            except (*KEPT_ERRORS, StateBoundError):
                 raise
             except Exception as error:
                 if not may_be_of_part(error):
@@ -368,11 +382,37 @@ class JobRunner:
         session = self._sessions.of(job.view.definition.settings)
         with unwrap_errors(), keep_active_session(self._sessions.spark, session):
             if is_classic(session) and is_small(job) and can_run_locally(job.plan):
-                output = run_locally(job, self._evaluator(session), self._store.environment)
+                output = self._run_locally(job, session)
                 if output is not None:
                     return output
-            rows = report_frame(job, session).collect()
-        return job.collect_output(TaskReport.from_json(bytes(row[0])) for row in rows)
+            rows = report_frame(self._bounded(job), session).collect()
+        reports = [TaskReport.from_json(bytes(row[0])) for row in rows]
+        if any(report.given_up for report in reports):
+            written = {segment for report in reports for segment in report.segments}
+            self._store.jobs.discard(tuple(written))
+            raise StateBoundError("the tasks of a job read too many rows of their state")
+        return job.collect_output(reports)
+
+    def _run_locally(self, job: ViewJob, session: SparkSession) -> JobOutput | None:
+        """Run a job as `run_locally` does; None if a job of Spark is to do the work."""
+        try:
+            return run_locally(job, self._evaluator(session), self._store.environment)
+        except StateBoundError:
+            # Spark's tasks would begin again, and a full refresh has not many more rows to read.
+            most = self._most_state_rows(job)
+            if most is not None and most <= STATE_ROWS * _FULL_OF_LOCAL:
+                raise
+            return None
+
+    def _bounded(self, job: ViewJob) -> ViewJob:
+        """Return a job that is given up when a full refresh takes less, if there may be one."""
+        return replace(job, most_state_rows=self._most_state_rows(job))
+
+    def _most_state_rows(self, job: ViewJob) -> int | None:
+        if job.restart is None:
+            return None
+        rows = sum(stored_rows(self._store, job.plan, job.restart))
+        return most_state_rows(job.plan, rows, job.plan.rows_of_part(PART_ROWS))
 
     def failure_of(self, job: ViewJob, error: Exception) -> Exception:
         """Return the error that says why a job failed: see `view_failure`.
@@ -384,7 +424,7 @@ class JobRunner:
             condition = _signature(error)
 
             def fails(reads: Sequence[SourceRead]) -> bool:
-                return self._fails(replace(job, reads=tuple(reads)), condition)
+                return self._fails(replace(job, reads=tuple(reads), restart=None), condition)
 
             try:
                 known = self._failing_rows.get(job.view_id)

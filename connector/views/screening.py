@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from relstate.storage import OP_COLUMN, Environment, ragged
 
 from .attempted_rows import AttemptedRows, RowAttempts
+from .bounds import GivenUpError
 from .executor.changes import Mask, insert_mask
 from .local_expressions import LocalEvaluator
-from .local_state import GivenUpError
 from .plan.generate import Generate
 from .plan.node import Node, walk
 from .plan.shared import Shared

@@ -8,6 +8,7 @@ those of a vnode. Does not know: what becomes of the rows.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -85,6 +86,11 @@ def next_part(
         if position.vnode:
             break
     return SnapshotPart(tuple(reads), position)
+
+
+def all_rows(store: Store, plan: ViewPlan, start: SnapshotStart) -> tuple[SourceRead, ...]:
+    """Return what the sources of a plan give in one part with all rows."""
+    return next_part(store, plan, start, first_position(store, plan, start), sys.maxsize).reads
 
 
 def _vnodes_within(snapshot: ReadPlan | OneRowPlan, vnode: int, rows: int) -> tuple[range, int]:

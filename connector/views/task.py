@@ -32,6 +32,7 @@ from relstate.storage import (
 )
 from relstate.vnode import VnodeMapping
 
+from .bounds import BoundedState, RowBudget, StateBoundError
 from .exchange import TaskOutput
 from .executor.changes import Step, run_steps
 from .executor.executor import Executor
@@ -61,14 +62,17 @@ class Writers:
         target: Target,
         vnodes: Sequence[range] | None,
         environment: Environment | None = None,
+        most_state_rows: int | None = None,
     ) -> None:
         """``vnodes``: those whose rows this task may write; None for all.
 
-        ``environment``: of the store; by default a new one of its path.
+        ``environment``: of the store; by default a new one of its path. ``most_state_rows``: how
+        many rows of all state tables may be read; None for any number.
         """
         self.vnodes = vnodes
         self.environment = environment or environment_of(target.path)
         self._target = target
+        self._budget = None if most_state_rows is None else RowBudget(most_state_rows)
         self.moments: list[tuple[int, tuple[int | None, ...]]] = []
         """The next moments of temporal filters, by the numbers of their executors."""
         self._writers: dict[bool, SegmentWriter] = {}
@@ -96,7 +100,8 @@ class Writers:
     def state(self, plan: ReadPlan, *, is_root: bool) -> State:
         """Return a state table, whose changes go to `writer`."""
         writer = self.writer(is_root=is_root)
-        return StateTable.streaming(plan.open(self.environment), writer, vnodes=self.vnodes)
+        table = StateTable.streaming(plan.open(self.environment), writer, vnodes=self.vnodes)
+        return table if self._budget is None else BoundedState(table, self._budget)
 
     def finish(self) -> tuple[SegmentRecord, ...]:
         """Return what all of them wrote, durable."""
@@ -172,7 +177,8 @@ class FragmentTask:
 
     ``fields``: those of the input; ``output``: how it hands rows over. ``units``: in how many units
     it runs; ``mapping``: which unit owns which vnode if there are several, and how many units the
-    next fragment may have, each of which gets a control row.
+    next fragment may have, each of which gets a control row. ``most_state_rows``: how many rows of
+    their state the executors of a unit may read; None for any number.
     """
 
     view_id: int
@@ -182,6 +188,7 @@ class FragmentTask:
     steps: tuple[ExecutorStep | Step, ...]
     output: TaskOutput
     units: int
+    most_state_rows: int | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the steps in the unit of this task, and yield changes and control rows."""
@@ -194,9 +201,16 @@ class FragmentTask:
         first, chunk = self.steps[0], received.chunk
         assert isinstance(first, ExecutorStep)
         rows = first.count_rows(chunk, unit)
-        with Writers(self.target, self._vnodes(unit)) as writers:
-            yield from self.output.batches(self._result(chunk, writers))
-            segments = writers.finish()
+        segments: tuple[SegmentRecord, ...] = ()
+        given_up = self._is_given_up(received)
+        vnodes, most_rows = self._vnodes(unit), self.most_state_rows
+        with Writers(self.target, vnodes, most_state_rows=most_rows) as writers:
+            try:
+                if not given_up:
+                    yield from self.output.batches(self._result(chunk, writers))
+                    segments = writers.finish()
+            except StateBoundError:
+                given_up = True
         own = TaskReport(
             started,
             segments,
@@ -205,11 +219,21 @@ class FragmentTask:
             unit=unit,
             rows=rows,
             moments=tuple(writers.moments),
+            given_up=given_up,
         )
-        for message in (*received.messages, own.to_json().encode()):
+        for message in received.messages:
             yield control_rows([unit], message, self.output.schema)
+        # What others would make of a part of the rows must not count, nor fail.
+        readers = range(self.mapping.units) if given_up else [unit]
+        yield control_rows(readers, own.to_json().encode(), self.output.schema)
         targets = range(unit, self.mapping.units, self.units)
         yield control_rows(targets, b"", self.output.schema)
+
+    def _is_given_up(self, received: Received) -> bool:
+        """Return whether a task before this one has read too much state."""
+        return self.most_state_rows is not None and any(
+            TaskReport.from_json(message).given_up for message in received.messages
+        )
 
     def _result(self, chunk: pa.RecordBatch, writers: Writers) -> Iterator[pa.RecordBatch]:
         """Yield what the steps make of a chunk; the last executor's output passes in parts."""

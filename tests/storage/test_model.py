@@ -235,8 +235,21 @@ class StoreMachine(RuleBasedStateMachine):
         self._begin_epoch()
 
     def _begin_epoch(self) -> None:
-        self.seen: dict[Key, Row] = dict(self.rows)
+        self.opened: dict[Key, Row] | None = None
         self.pending: list[Change] = []
+
+    @property
+    def seen(self) -> dict[Key, Row]:
+        """The committed rows that the state table sees: those of its first read or change."""
+        if self.opened is None:
+            self.opened = dict(self.rows)
+        return self.opened
+
+    @invariant()
+    def the_state_table_sees_what_it_opened(self) -> None:
+        """Once it has opened the table, other commits change nothing for it."""
+        if self.state_table is not None and self.state_table._opened is not None:
+            assert self.seen is not None
 
     # Upkeep
 

@@ -20,8 +20,8 @@ from relstate.connector.sql import Database
 from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.connector.syntax.present_time import query_at
 from relstate.connector.types import struct_of
-from relstate.connector.views import backfill, frame, job, refresh, runner
-from relstate.connector.views.full_refresh import pays_off
+from relstate.connector.views import backfill, frame, full_refresh, job, refresh, runner
+from relstate.connector.views.full_refresh import LEAST_STATE_ROWS, pays_off
 from relstate.connector.views.task import FragmentTask
 from relstate.storage import Store
 from relstate.storage import types as t
@@ -66,6 +66,8 @@ def _limits(case: Case) -> Iterator[None]:
     with (
         patch.object(refresh, "PART_ROWS", part_rows),
         patch.object(refresh, "pays_off", (lambda *_: True) if case.is_full else pays_off),
+        # With small parts, refreshes also read too much state for their tables, and become full.
+        patch.object(full_refresh, "LEAST_STATE_ROWS", 0 if case.part_rows else LEAST_STATE_ROWS),
         patch.object(runner, "PART_ROWS", part_rows),
         patch.object(backfill, "PART_ROWS", part_rows),
         patch.object(frame, "MANY_ROWS", case.many_rows or frame.MANY_ROWS),

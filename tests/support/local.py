@@ -25,5 +25,5 @@ def local_rows(most: int, *, may_be_full: bool = False) -> Iterator[None]:
         for bound in ("LOCAL_ROWS", "OUTPUT_ROWS"):
             stack.enter_context(patch.object(local_run, bound, most))
         if not may_be_full:
-            stack.enter_context(patch.object(refresh, "pays_off", lambda *_: False))
+            stack.enter_context(patch.object(refresh, "can_be_full", lambda *_, **__: False))
         yield

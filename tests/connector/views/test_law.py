@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import relstate
-from relstate.connector.views import backfill, frame, job, local_run, refresh, runner
-from relstate.connector.views.full_refresh import pays_off
+from relstate.connector.views import backfill, frame, full_refresh, job, local_run, refresh, runner
+from relstate.connector.views.full_refresh import LEAST_STATE_ROWS, pays_off
 from relstate.connector.views.job import UNIT_ROWS
 from relstate.storage import Store
 from support.catalogue import CATALOGUE, OVER_VIEWS, RECOMPUTED
@@ -146,8 +146,10 @@ class Law:
         most = self._paths.choice([IN_DRIVER, IN_JOB, IN_EITHER])
         for bound in ("LOCAL_ROWS", "OUTPUT_ROWS"):
             self._patch.setattr(local_run, bound, most)
-        # In more units than the view has; and in full.
+        # In more units than the view has; and in full, at once or after much state was read.
         self._patch.setattr(job, "UNIT_ROWS", self._paths.choice([UNIT_ROWS, 5]))
+        least = self._paths.choice([LEAST_STATE_ROWS, 0])
+        self._patch.setattr(full_refresh, "LEAST_STATE_ROWS", least)
         is_full = self._paths.random() < 0.3
         self._patch.setattr(refresh, "pays_off", (lambda *_: True) if is_full else pays_off)
 

@@ -1,6 +1,6 @@
-"""The state of a run in the driver's process: a run reads a bounded number of rows of it.
+"""How much state a run may read before another way takes less time: it is given up then.
 
-Promises: `GivenUpError` after the lookup that exceeds the bound, and before its rows are used.
+Promises: `StateBoundError` after the lookup that exceeds the bound, and before its rows are used.
 Does not know: executors, or what happens to the run then.
 """
 
@@ -12,18 +12,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from relstate.storage import Environment, ReadPlan
-
 from .executor.state import Positions, State, StoredRows
-from .task import Target, Writers
 
 
 class GivenUpError(Exception):
-    """A run in the driver's process cannot go on: a job does the work."""
+    """A run cannot go on: another way does the work, for one in the driver's process a job."""
 
 
 class FailedExpressionError(GivenUpError):
     """Spark could not evaluate an expression; the cause is what it raised."""
+
+
+class StateBoundError(GivenUpError):
+    """Executors have read as many rows of their state as they may."""
 
 
 class RowBudget:
@@ -33,23 +34,10 @@ class RowBudget:
         self._rows = rows
 
     def spend(self, rows: int) -> None:
-        """Count rows that were read. GivenUpError if they are more than allowed."""
+        """Count rows that were read. StateBoundError if they are more than allowed."""
         self._rows -= rows
         if self._rows < 0:
-            raise GivenUpError("executors read too many rows of their state")
-
-
-class LocalWriters(Writers):
-    """The segment writers of a run in the driver's process, which owns all vnodes."""
-
-    def __init__(self, target: Target, environment: Environment, most_rows: int) -> None:
-        """``most_rows``: how many rows of all state tables may be read."""
-        super().__init__(target, None, environment)
-        self._budget = RowBudget(most_rows)
-
-    def state(self, plan: ReadPlan, *, is_root: bool) -> State:
-        """Return a state table that counts the rows that are read."""
-        return BoundedState(super().state(plan, is_root=is_root), self._budget)
+            raise StateBoundError("executors read too many rows of their state")
 
 
 class BoundedState:
