@@ -16,7 +16,7 @@ from relstate.storage import (
 )
 from relstate.vnode import VnodeMapping
 
-from .full_refresh import can_be_full, joins_rows, rows_of_a_change, share_of_state
+from .full_refresh import can_be_full, joins_rows, rows_of_a_change
 from .plan.node import plan_lines
 from .plan_description import (
     FragmentDescription,
@@ -73,12 +73,11 @@ def _lines(
     if can_be_full(plan, has_quarantine=has_quarantine):
         share = f"1 in {rows_of_a_change(plan)} rows"
         inputs = "an input" if joins_rows(plan) else "its inputs"
-        part = {2: "half", 8: "an eighth"}[share_of_state(plan)]
         lines += [
             "",
             "== Refresh ==",
-            f"in full after changes of more than {share} of {inputs},",
-            f"or when a task has read as many rows of state as {part} of the inputs' rows",
+            f"in full, from all rows, after changes of more than {share} of {inputs},",
+            "or when a task would read more of the state than that reads of the inputs",
         ]
     return [*lines, "", "== Vnode mapping ==", *mapping_lines(mapping)]
 

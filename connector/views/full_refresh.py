@@ -1,11 +1,11 @@
 """A full refresh: a view is computed from all rows of its inputs, and what differs is written.
 
-After changes of many rows this takes less than to process the changes one by one; so it does where
-a few change much, as an early row of a running sum: their executors give up when they have read
-that much of their state. The executors of a full refresh run
-over empty state tables, as when the view was created, and the last one compares the rows that it
-gets with those that the view has. The commit replaces the state, and has of the view's rows only
-those that differ: who follows the view gets no more changes than from another refresh.
+After changes of many rows this takes less than to process the changes one by one. So it does where
+a few affect most rows, as an early row of a running sum: then executors give up when they have read
+as much state. In a full refresh they run over empty state tables, as when the view was created, and
+the last one compares the rows that it gets with those that the view has. The commit replaces the
+state, and has of the view's rows only those that differ: who follows the view gets no more changes
+than from another refresh.
 
 Promises: a decision from the plan and from how many rows there are.
 Does not know: how executors run (runner, materialize), what is committed (refresh).
@@ -27,9 +27,10 @@ from .viewplan import ViewPlan
 # workload view-sizes measures both. A window reads and computes what follows a change in its
 # partition; others read and write the state of the rows that change, old and new.
 _ROWS_OF_A_WINDOW, _ROWS_OF_OTHERS = 20, 3
-# A task of a refresh reads at most so large a share of as many rows of state as the inputs have; a
-# smaller one where all rows come to one task, which then works alone.
-_STATE_SHARE, _STATE_SHARE_ALONE = 2, 8
+# A task reads at most so many times its share of the rows of the inputs, of its state; but half of
+# all at least, as few groups may have most rows. Where all rows come to one task, which then works
+# alone and may read the same rows again and again, an eighth of them.
+_STATE_OF_SHARE, _LEAST_STATE, _STATE_ALONE = 2, 1 / 2, 1 / 8
 LEAST_STATE_ROWS = 65_536
 """Rows of state that a task may read, however few its share is: they take a tenth of a second."""
 
@@ -44,19 +45,18 @@ def pays_off(job: ViewJob, rows: Sequence[int], most_of_a_task: int) -> bool:
     return _share_of_changes(job, rows) * rows_of_a_change(job.plan) > 1
 
 
-def most_state_rows(plan: ViewPlan, rows: int, most_of_a_task: int) -> int | None:
+def most_state_rows(job: ViewJob, rows: int, most_of_a_task: int) -> int | None:
     """Return how many rows of state a task may read before a full refresh takes less; None: any.
 
     ``rows``: of all inputs; ``most_of_a_task``: how many of them one task may get.
     """
-    if _has_one_unit(plan) and rows > most_of_a_task:
+    if not _has_one_unit(job.plan):
+        share = max(_STATE_OF_SHARE / job.mapping.units, _LEAST_STATE)
+    elif rows <= most_of_a_task:
+        share = _STATE_ALONE
+    else:
         return None
-    return max(rows // share_of_state(plan), LEAST_STATE_ROWS)
-
-
-def share_of_state(plan: ViewPlan) -> int:
-    """Return which part of as many rows of state as the inputs have a task may read."""
-    return _STATE_SHARE_ALONE if _has_one_unit(plan) else _STATE_SHARE
+    return max(round(rows * share), LEAST_STATE_ROWS)
 
 
 def _has_one_unit(plan: ViewPlan) -> bool:

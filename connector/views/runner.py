@@ -412,7 +412,7 @@ class JobRunner:
         if job.restart is None:
             return None
         rows = sum(stored_rows(self._store, job.plan, job.restart))
-        return most_state_rows(job.plan, rows, job.plan.rows_of_part(PART_ROWS))
+        return most_state_rows(job, rows, job.plan.rows_of_part(PART_ROWS))
 
     def failure_of(self, job: ViewJob, error: Exception) -> Exception:
         """Return the error that says why a job failed: see `view_failure`.

@@ -23,6 +23,7 @@ VIEWS = {
         "exploded",
         "values",
         "distincts",
+        "extremes",
         "left",
         "full",
         "anti",

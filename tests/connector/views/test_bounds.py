@@ -28,11 +28,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROWS = 400
+CREATE = "CREATE MATERIALIZED VIEW viewed TBLPROPERTIES ('parallelism' = '4') AS"
 RUNNING = "SELECT k, g, sum(v) OVER (ORDER BY k) AS s FROM t"
 VIEWS = {
     "one partition": RUNNING,
     "fragments after it": f"SELECT g, max(s) AS high, count(*) AS n FROM ({RUNNING}) GROUP BY g",
-    "partitions": "SELECT k, sum(v) OVER (PARTITION BY k % 3 ORDER BY k) AS s FROM t",
+    "most in one partition": "SELECT k, sum(v) OVER (PARTITION BY one ORDER BY k) AS s FROM t",
     "pairs": "SELECT k, name FROM t JOIN names ON one = id",
     "counted pairs": "SELECT name, count(*) AS n FROM t JOIN names ON one = id GROUP BY name",
 }
@@ -72,7 +73,7 @@ def hold(db: Database, query: str) -> None:
 def test_a_job_that_reads_much_state_is_given_up(db: Database, name: str) -> None:
     """One that reads little is not; what its tasks have written by then is removed."""
     query = VIEWS[name]
-    db.sql(f"CREATE MATERIALIZED VIEW viewed AS {query}")
+    db.sql(f"{CREATE} {query}")
 
     with local_rows(IN_JOB, may_be_full=True):
         put(db.store, ROWS)
@@ -97,7 +98,7 @@ def test_a_run_in_the_driver_that_reads_much_state_is_not_begun_again_by_tasks(
         return report_frame(job, session)
 
     monkeypatch.setattr(runner, "report_frame", noted)
-    db.sql(f"CREATE MATERIALIZED VIEW viewed AS {RUNNING}")
+    db.sql(f"{CREATE} {RUNNING}")
     for least, is_full in ((20, True), (10 * ROWS, False)):
         monkeypatch.setattr(full_refresh, "LEAST_STATE_ROWS", least)
         put(db.store, 1, value=least)
@@ -112,7 +113,7 @@ def test_a_full_refresh_that_fails_leaves_the_changes_to_be_processed(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With as much state as that takes."""
-    db.sql(f"CREATE MATERIALIZED VIEW viewed AS {RUNNING}")
+    db.sql(f"{CREATE} {RUNNING}")
     put(db.store, 0, value=5)
 
     def fail(*_: object) -> None:
@@ -122,6 +123,27 @@ def test_a_full_refresh_that_fails_leaves_the_changes_to_be_processed(
     with local_rows(IN_JOB, may_be_full=True):
         assert db.refresh().full == ()
     hold(db, RUNNING)
+
+
+@pytest.mark.parametrize(
+    ("query", "units", "most"),
+    [
+        (VIEWS["pairs"], 1, 2000),
+        (VIEWS["pairs"], 2, 1000),
+        (VIEWS["pairs"], 9, 500),
+        (RUNNING, 9, 125),
+    ],
+)
+def test_a_task_may_read_twice_its_share_of_the_rows(
+    db: Database, query: str, units: int, most: int
+) -> None:
+    """But half of all, as one group may have them; where it has all rows, an eighth."""
+    db.sql(f"{CREATE} {query}")
+    db.sql(f"ALTER MATERIALIZED VIEW viewed SET PARALLELISM {min(units, 8)}")
+    state = db.store.state
+    job = db._views.runner.job(state, state.view("viewed").view_id, ())
+
+    assert full_refresh.most_state_rows(job, 1000, 1000) == most
 
 
 def test_a_budget_ends_with_the_row_after_its_last() -> None:
