@@ -478,17 +478,20 @@ class JobRunner:
             progress=tuple(progress),
         )
         try:
-            result, grown = self._store.jobs.commit_uncompacted(proposal)
+            result = self._committed(proposal, merges)
         except VIEW_CHANGED:
             self._store.jobs.discard(segments)
             raise
-        if merges is None:
-            self._store.jobs.auto_compact(grown)
-        else:
-            merges.add(grown)
         for output in results:
             if output.quarantine is not None:
                 self._quarantines.note(output.quarantine, result.epoch)
+        return result
+
+    def _committed(self, proposal: Proposal, merges: Merges | None) -> CommitResult:
+        if merges is None:
+            return self._store.jobs.commit(proposal)
+        result, grown = self._store.jobs.commit_uncompacted(proposal)
+        merges.add(grown)
         return result
 
     def _write_quarantines(
