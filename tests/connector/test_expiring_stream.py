@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from relstate.connector.source.stream import ChangeStreamReader, FeedOffset, PlannedPartition
 from relstate.storage import Store
@@ -82,7 +81,7 @@ def micro_batch(
     reader: ChangeStreamReader, start: dict[str, Any]
 ) -> tuple[dict[str, Any], list[Change]]:
     """Return the end and the changes of the next micro-batch; Spark makes none if none is due."""
-    end = reader.latestOffset(start, ReadAllAvailable())
+    end = reader.latestOffset(start, None)
     changes: list[Change] = []
     for partition in reader.partitions(start, end) if start != end else ():
         assert isinstance(partition, PlannedPartition)
