@@ -45,6 +45,8 @@ class Capability:
 QUALIFY = Capability("QUALIFY", (4, 2))
 SINGLE_PIPES = Capability("the pipe | in place of |>", (4, 2))
 ASOF_JOIN = Capability("ASOF JOIN", (4, 3))
+RECURSIVE_VIEWS = Capability("a view with WITH RECURSIVE", (4, 2))
+"""Spark tells of two plans with a recursion whether they are the same."""
 
 # Python data sources
 

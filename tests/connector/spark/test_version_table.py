@@ -16,7 +16,9 @@ from support.versions import SPARK
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_ROWS = ["reads", "`QUALIFY`", "`ASOF JOIN`", "`maxEpochsPerTrigger`", "`availableNow`"]
+_ROWS = ["reads", "`QUALIFY`", "`ASOF JOIN`", "views", "`maxEpochsPerTrigger`", "`availableNow`"]
+_RECURSION = """WITH RECURSIVE r(n) AS (SELECT k FROM t UNION ALL SELECT n + 1 FROM r WHERE n < 3)
+SELECT n, count(*) AS times FROM r GROUP BY n"""
 
 
 @pytest.fixture
@@ -47,6 +49,9 @@ def test_what_a_version_can_do_is_what_the_docs_say(
             spark.conf.set("spark.sql.join.asofJoin.enabled", True)
             works = _runs(changed, nearest)
             spark.conf.unset("spark.sql.join.asofJoin.enabled")
+        case "views":
+            works = _runs(changed, f"CREATE MATERIALIZED VIEW recursive AS {_RECURSION}")
+            assert _runs(changed, _RECURSION)
         case "`maxEpochsPerTrigger`":
             works = _batches(spark, changed, tmp_path, maxEpochsPerTrigger=2) == [2, 1]
         case _:

@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import relstate
+from relstate.connector.spark.capabilities import RECURSIVE_VIEWS
 from relstate.connector.sql import Database
 from relstate.connector.views import backfill
 from relstate.storage import errors
 from support.stores import upsert
+from support.versions import needs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from support.stores import StoreMaker
+
+pytestmark = needs(RECURSIVE_VIEWS)
 
 PATHS = """WITH RECURSIVE r(id, level, path) AS (
     SELECT id, 0, name FROM nodes WHERE parent IS NULL UNION ALL
