@@ -119,7 +119,7 @@ def test_a_program_that_is_not_there_is_told(driver: str) -> None:
             {"versions": {"pyspark": "4.0.0"}},
             "it has pyspark 4.0.0, which is not pyspark>=",
         ),
-        ({"versions": {"pyarrow": "17.0.0"}}, "it has pyarrow 17.0.0, which is not pyarrow>=18"),
+        ({"versions": {"pyarrow": "18.0.0"}}, "it has pyarrow 18.0.0, which is not pyarrow>=19"),
         ({"versions": {"numpy": "1.26.4"}}, "it has numpy 1.26.4, which is not numpy>=2"),
         ({"versions": {"lmdb": "1.7.5"}}, "it has lmdb 1.7.5, which is not lmdb>=3,<4"),
         (
