@@ -25,6 +25,7 @@ _LEFT = ("__pycache__", "*.egg-info")
 
 def main(folder: Path) -> None:
     """Build into a folder, which is emptied before."""
+    folder = folder.absolute()  # the build runs in another one
     epoch = os.environ.get("SOURCE_DATE_EPOCH") or _commit_time()
     shutil.rmtree(folder, ignore_errors=True)
     with TemporaryDirectory(prefix="relstate-") as name:
