@@ -12,9 +12,9 @@ RECORDED = ROOT / "tests" / "public_interface.txt"
 
 
 def unreleased() -> str:
-    """Return what the changelog says of the next release."""
+    """Return what the changelog says of the next release; nothing right after one."""
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    return text.split("\n## Unreleased\n")[1].split("\n## ")[0]
+    return text.partition("\n## Unreleased\n")[2].split("\n## ")[0]
 
 
 def name_of(line: str) -> str:
