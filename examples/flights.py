@@ -257,10 +257,10 @@ def check(db: Database) -> list[bool]:
     """Compare views with their SELECTs, and their state with their inputs; return what is well."""
     title("check_views: every view against its SELECT, its state against its inputs")
     reports = db.check_views()
-    for report in reports:
-        verdict = "equal" if report.ok else f"DIFFERENT: {'; '.join(report.problems)}"
-        print(f"  {report.view:22} reflects epoch {report.reflects}: {verdict}")
-    return [report.ok for report in reports]
+    for checked in reports:
+        verdict = "equal" if checked.ok else f"DIFFERENT: {'; '.join(checked.problems)}"
+        print(f"  {checked.view:22} reflects epoch {checked.reflects}: {verdict}")
+    return [checked.ok for checked in reports]
 
 
 def moment_of(flights: DataFrame) -> datetime:

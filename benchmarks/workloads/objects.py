@@ -206,10 +206,10 @@ def _writers(
             results = [
                 pool.submit(_commit_rows, path, number, start, commits) for number in range(writers)
             ]
-            times = [time for result in results for time in result.result()]
-            longest = max(end - begin for begin, end in times)
-            span = max(end for _, end in times) - min(begin for begin, _ in times)
-            return len(times) / span, longest
+            spans = [begin_end for result in results for begin_end in result.result()]
+            longest = max(end - begin for begin, end in spans)
+            span = max(end for _, end in spans) - min(begin for begin, _ in spans)
+            return len(spans) / span, longest
 
         def ours() -> float:
             together, longest = rate(_WRITERS)

@@ -136,7 +136,7 @@ class Pages:
     def tables(self, state: StoreState) -> str:
         """Return the page with all tables, sorted by their names."""
         sizes = with_counts(self._store, state, figures.table_sizes(state))
-        sizes = tuple(size for size in sizes if size.kind == "table")
+        sizes = tuple(table for table in sizes if table.kind == "table")
         return self.render("tables_page.html", tables=sizes)
 
     def problem(self, title: str, message: str) -> str:
@@ -266,7 +266,7 @@ def view_graph(
 
     None if there are no views, or too many nodes to draw.
     """
-    tables = {size.name: size for size in sizes if size.kind == "table"}
+    tables = {table.name: table for table in sizes if table.kind == "table"}
     read = dict.fromkeys(name for view in views for name in view.inputs if name in tables)
     nodes = [
         Node(

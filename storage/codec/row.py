@@ -114,8 +114,8 @@ class PointRow:
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         self._types = tuple(types)
-        fields = [pa.field("", arrow_type) for arrow_type in types]
-        self._body = PointBody([_point_of(arrow_type) for arrow_type in types], fields)
+        fields = [pa.field("", data_type) for data_type in types]
+        self._body = PointBody([_point_of(data_type) for data_type in types], fields)
         self.decode_fields = self._body.decode
         self.decoder_of = self._body.decoder_of
         self.row_function = self._body.row_function
