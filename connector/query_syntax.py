@@ -6,21 +6,32 @@ one is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from pyspark.sql import SparkSession
 from sqlglot import exp
 
 from relstate.storage import errors
 
-from .spark.capabilities import ASOF_JOIN, QUALIFY, Capability
+from .spark.capabilities import ASOF_JOIN, QUALIFY, RECURSIVE_VIEWS, Capability
 from .spark.version import session_version
 from .syntax.tree import Tree
 
 
 def check_syntax(spark: SparkSession, query: Tree) -> None:
     """UnsupportedStatementError for a query with a clause that the Spark of a session lacks."""
-    for capability in _capabilities_of(query):
+    _check(spark, _capabilities_of(query))
+
+
+def check_view_syntax(spark: SparkSession, query: Tree) -> None:
+    """Check a view's query as `check_syntax` does, and for what only views cannot have there."""
+    check_syntax(spark, query)
+    if any(clause.args.get("recursive") for clause in query.find_all(exp.With)):
+        _check(spark, [RECURSIVE_VIEWS])
+
+
+def _check(spark: SparkSession, capabilities: Iterable[Capability]) -> None:
+    for capability in capabilities:
         lack = capability.lack(session_version(spark))
         if lack is not None:
             raise errors.UnsupportedStatementError(lack)

@@ -11,6 +11,7 @@ from relstate.storage import (
     CatalogView,
     NewView,
     StoreState,
+    figures,
     next_definition,
     renamed_table,
 )
@@ -69,7 +70,7 @@ def _lines(
 ) -> list[str]:
     lines = ["== Plan ==", *plan_lines(plan.root), "", "== Fragments =="]
     for fragment in describe_fragments(plan, mapping, tables):
-        lines += _fragment_lines(fragment)
+        lines += _fragment_lines(fragment, mapping.vnode_count)
     if can_be_full(plan, has_quarantine=has_quarantine):
         share = f"1 in {rows_of_a_change(plan)} rows"
         inputs = "an input" if joins_rows(plan) else "its inputs"
@@ -82,13 +83,14 @@ def _lines(
     return [*lines, "", "== Vnode mapping ==", *mapping_lines(mapping)]
 
 
-def _fragment_lines(fragment: FragmentDescription) -> list[str]:
+def _fragment_lines(fragment: FragmentDescription, vnode_count: int) -> list[str]:
     sources, units = ", ".join(fragment.sources), fragment.units
     lines = [f"Fragment {fragment.number}: from {sources}; {fragment.distribution}; units {units}"]
     for executor in fragment.executors:
         lines.append(f"  Executor {executor.number}: {executor.label}")
         for table in executor.tables:
             number = "" if table.table_id is None else f" [{table.table_id}]"
-            size = f"some {table.row_bytes} bytes a row"
-            lines.append(f"    {table.role}: {table.name}{number} key ({table.key}), {size}")
+            size = figures.typical_row_bytes(table.definition, vnode_count)
+            text = f"{table.role}: {table.name}{number} key ({table.key}), some {size} bytes a row"
+            lines.append(f"    {text}")
     return lines

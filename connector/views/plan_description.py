@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from relstate.storage import CatalogView, NewView, StoreState, figures, types
+from relstate.storage import CatalogView, NewView, StoreState, TableDefinition, types
 from relstate.vnode import VnodeMapping
 
 from .executor.executor import StateTableSpec
@@ -19,16 +19,13 @@ from .viewplan import Fragment, Operator, ViewPlan, unit_count
 
 @dataclass(frozen=True, slots=True)
 class StateTableDescription:
-    """A table of an executor: its role there, its name, its id if it has one, and its key.
-
-    ``row_bytes``: about how many bytes a row takes (`figures.typical_row_bytes`).
-    """
+    """A table of an executor: its role there, its name, key, definition, and id if it has one."""
 
     role: str
     name: str
     table_id: int | None
     key: str
-    row_bytes: int
+    definition: TableDefinition
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,33 +54,25 @@ class FragmentDescription:
 
 @dataclass(frozen=True, slots=True)
 class PlanTables:
-    """A plan's state tables, the view's own last: names, ids if they have any, bytes of a row."""
+    """A plan's state tables, the view's own last: names, definitions, and ids if they have any."""
 
     names: Sequence[str]
     ids: Sequence[int | None]
-    row_bytes: Sequence[int]
+    definitions: Sequence[TableDefinition]
 
     @classmethod
     def of_view(cls, state: StoreState, view: CatalogView) -> PlanTables:
         """Return the tables of a view in the catalog."""
         ids = (*view.definition.internal, view.view_id)
-        vnode_count = view.definition.mapping.vnode_count
-        sizes = [
-            figures.typical_row_bytes(state.tables[table_id].definition, vnode_count)
-            for table_id in ids
-        ]
-        return cls([state.name_of(table_id) for table_id in ids], ids, sizes)
+        definitions = [state.tables[table_id].definition for table_id in ids]
+        return cls([state.name_of(table_id) for table_id in ids], ids, definitions)
 
     @classmethod
     def of_new_view(cls, view: NewView) -> PlanTables:
         """Return the tables of a view that is to be created; they have no ids yet."""
         tables = (*view.internal, view.table)
         definitions = [table.definition(number, 0) for number, table in enumerate(tables, 1)]
-        sizes = [
-            figures.typical_row_bytes(definition, view.mapping.vnode_count)
-            for definition in definitions
-        ]
-        return cls([table.name for table in tables], [None] * len(tables), sizes)
+        return cls([table.name for table in tables], [None] * len(tables), definitions)
 
     def of(self, operator: Operator) -> tuple[StateTableDescription, ...]:
         """Return the tables of an executor."""
@@ -94,7 +83,7 @@ class PlanTables:
                 self.names[position],
                 self.ids[position],
                 _key(spec),
-                self.row_bytes[position],
+                self.definitions[position],
             )
             for position, spec in zip(positions, operator.specs, strict=True)
         )

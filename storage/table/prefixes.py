@@ -98,15 +98,18 @@ class PrefixReader:
 
     def first_per_prefix(self, prefixes: Bytes, counts: Positions) -> tuple[Positions, Block]:
         """Return what `prefix_scan` does, but at most the first ``counts[i]`` rows of prefix i."""
-        order = sort_order(prefixes)
-        ranges = KeyRanges.of_prefixes(prefixes.take(pa.array(order)))
-        return self._first_per_range(ranges, order, counts, from_end=False)
+        return self._edges_of_prefixes(prefixes, counts, from_end=False)
 
     def last_per_prefix(self, prefixes: Bytes, counts: Positions) -> tuple[Positions, Block]:
         """Return what `prefix_scan` does, but at most the last ``counts[i]`` rows of prefix i."""
+        return self._edges_of_prefixes(prefixes, counts, from_end=True)
+
+    def _edges_of_prefixes(
+        self, prefixes: Bytes, counts: Positions, *, from_end: bool
+    ) -> tuple[Positions, Block]:
         order = sort_order(prefixes)
         ranges = KeyRanges.of_prefixes(prefixes.take(pa.array(order)))
-        return self._first_per_range(ranges, order, counts, from_end=True)
+        return self._first_per_range(ranges, order, counts, from_end=from_end)
 
     def rows_from(self, starts: Bytes, groups: Bytes, counts: Positions) -> tuple[Positions, Block]:
         """Return (indices, rows): the first ``counts[i]`` visible rows from start i on.

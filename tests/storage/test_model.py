@@ -246,10 +246,10 @@ class StoreMachine(RuleBasedStateMachine):
         return self.opened
 
     @invariant()
-    def the_state_table_sees_what_it_opened(self) -> None:
-        """Once it has opened the table, other commits change nothing for it."""
+    def note_what_the_state_table_has_opened(self) -> None:
+        """From then on other commits change nothing for it: its reads are compared with this."""
         if self.state_table is not None and self.state_table._opened is not None:
-            assert self.seen is not None
+            self.opened = self.seen
 
     # Upkeep
 

@@ -11,7 +11,7 @@ Does not know: expressions; Spark has computed arguments and filters.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import NoReturn
 
@@ -28,7 +28,7 @@ from .changes import Step, chunk_schema, empty_chunk, make_chunk
 from .deltas import Deltas, Groups, group_rows
 from .distinct import distinct_changes
 from .executor import Executor, StateTableSpec, state_mismatch_error
-from .extreme import Extreme, ExtremeTable
+from .extreme import ExtremeTable
 from .mode import Frequencies, Mode
 from .part import Columns, ValueSource, to_counts
 from .partial import (
@@ -89,7 +89,7 @@ class AggregateExecutor(Executor[Aggregate]):
         changes = self._changes(chunk, groups)
         exists = self._find_existing(groups, before, changes)
         after = self._after(before, changes)
-        for parts, spec, state in self._extremes:
+        for (parts, spec), state in zip(self._layout.extremes, self.states[1:], strict=False):
             first, rows, deltas = parts[0], chunk, changes.deltas[parts[0].source]
             if isinstance(first, Mode):
                 rows, deltas = changes.frequencies[first.source].rank_changes(first, groups)
@@ -152,11 +152,6 @@ class AggregateExecutor(Executor[Aggregate]):
             names = (field.name for field in part.fields)
             columns |= zip(names, part.advance(before, changes.columns), strict=True)
         return columns
-
-    @property
-    def _extremes(self) -> Iterator[tuple[tuple[Extreme, ...], StateTableSpec, State]]:
-        for (parts, spec), state in zip(self._layout.extremes, self.states[1:], strict=False):
-            yield parts, spec, state
 
     def _check_counts(self, groups: Groups, after: Columns) -> None:
         rows = self._layout.row_count.of(after)

@@ -26,7 +26,7 @@ from ..plan.node import Order, free_name
 from .deltas import Deltas, Groups, Runs
 from .executor import StateTableSpec, state_mismatch_error
 from .part import Columns, Part
-from .rowkeys import Codes, RowKeys, first_positions
+from .rowkeys import Codes, RowKeys, first_positions, last_positions
 from .state import Positions, State
 
 Mask = NDArray[np.bool_]
@@ -197,7 +197,7 @@ class ExtremeTable:
         removed_keys = keys.filter(pa.array(is_removed))
         return [
             extreme.decode(
-                self._after(extreme, before, (removed, removed_keys), inserted, groups, exists)
+                self._after(extreme, before, removed, removed_keys, inserted, groups, exists)
             )
             for extreme in self._extremes
         ]
@@ -206,15 +206,16 @@ class ExtremeTable:
         self,
         extreme: Extreme,
         before: Columns,
-        removed: tuple[Deltas, ragged.Bytes],
+        removed: Deltas,
+        removed_keys: ragged.Bytes,
         inserted: Deltas,
         groups: Groups,
         exists: Mask,
     ) -> ragged.Bytes:
-        """Return an extreme of each group, encoded; ``removed``: values, and keys of their rows."""
-        extremes, (deltas, removed_keys) = extreme.encoded(before), removed
+        """Return an extreme of each group, encoded; ``removed_keys``: of the removed rows."""
+        extremes = extreme.encoded(before)
         lost_extreme = self._lost_extremes(
-            extremes, deltas.codes, extreme.encode(deltas.values), groups
+            extremes, removed.codes, extreme.encode(removed.values), groups
         )
         new_extremes = _lesser_keys(_null_unless(~lost_extreme, extremes), extreme.best(inserted))
         # If a value as good as the deleted one was inserted, no stored value is better.
@@ -222,7 +223,7 @@ class ExtremeTable:
         to_read = np.flatnonzero(lost_extreme & exists & ~is_better)
         if not len(to_read):
             return new_extremes
-        counts = np.bincount(deltas.codes, minlength=len(groups))[to_read]
+        counts = np.bincount(removed.codes, minlength=len(groups))[to_read]
         prefixes = groups.keys.take(pa.array(to_read))
         indices, best_values = self._best_stored(extreme, prefixes, counts + 1, removed_keys)
         stored = _key_per_group(best_values, to_read[indices], len(groups))
@@ -277,7 +278,7 @@ class ExtremeTable:
         indices, rows = read(prefixes, counts)
         remains = ~np.asarray(pc.is_in(self._row_keys.encode(rows), value_set=removed_keys))
         indices = indices[remains]
-        best = first_positions(indices) if is_first else _last_positions(indices)
+        best = first_positions(indices) if is_first else last_positions(indices)
         values = rows.column(self._value_name).filter(pa.array(remains)).take(pa.array(best))
         if not self._first.is_encoded:
             return indices[best], extreme.encode(values)
@@ -301,11 +302,6 @@ def _is_unpaired(keys: ragged.Bytes) -> Mask:
         single[order[np.append(equals_next, False)]] = False
         single[order[np.append(False, equals_next)]] = False
     return single
-
-
-def _last_positions(codes: Codes) -> Positions:
-    """Return the position of the last of each run of equal codes."""
-    return np.flatnonzero(np.append(codes[1:] != codes[:-1], np.ones(min(len(codes), 1), np.bool_)))
 
 
 def _prefix_with_groups(codes: Codes, keys: ragged.Bytes) -> ragged.Bytes:

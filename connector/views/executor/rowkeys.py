@@ -117,6 +117,12 @@ def first_positions(codes: Codes) -> Rows:
     return np.append(np.zeros(min(len(codes), 1), np.int64), later_firsts)
 
 
+def last_positions(codes: Codes) -> Rows:
+    """Return the last position of each code; ``codes`` ascend."""
+    ends = np.full(min(len(codes), 1), len(codes))
+    return np.append(first_positions(codes)[1:], ends) - 1
+
+
 def number_runs(codes: Codes) -> Codes:
     """Return for each of ascending codes its number among the different ones, from 0."""
     numbers = np.zeros(len(codes), np.int64)

@@ -72,10 +72,10 @@ class StateLayout:
 
         The least and the greatest of the same values are the two ends of one table.
         """
-        sharing: dict[tuple[ValueSource, bool], list[Extreme]] = {}
+        sharing: dict[tuple[type[Extreme], ValueSource], list[Extreme]] = {}
         for part in self.parts:
             if isinstance(part, Extreme) and not part.is_running:
-                sharing.setdefault((part.source, isinstance(part, Mode)), []).append(part)
+                sharing.setdefault((type(part), part.source), []).append(part)
         roles: set[str] = set()
         tables = []
         for parts in sharing.values():

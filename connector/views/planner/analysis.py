@@ -19,9 +19,7 @@ from sqlglot import exp
 
 from relstate.connector.analysis_error import function_names, in_names_of_query
 from relstate.connector.failure import describe_error
-from relstate.connector.query_syntax import check_syntax
-from relstate.connector.spark.capabilities import RECURSIVE_VIEWS
-from relstate.connector.spark.version import session_version
+from relstate.connector.query_syntax import check_view_syntax
 from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.connector.syntax.present_time import query_at
 from relstate.connector.syntax.tokens import excerpt
@@ -104,8 +102,7 @@ class Analysis:
 
         UnsupportedStatementError unless its tree means to Spark what its text does.
         """
-        check_syntax(self._spark, query.tree)
-        self._check_recursion(query.tree)
+        check_view_syntax(self._spark, query.tree)
         original = self._query(query)
         rewritten, at_one_time = text_of(_as_written(query.tree)), query_at(query, 0)
         # Spark puts the time of the optimization in for the present one: both at the same time.
@@ -126,11 +123,6 @@ class Analysis:
         if _has_correlated_join(query.tree):
             _optimize(original)
         return fields_of(original.schema)
-
-    def _check_recursion(self, query: Tree) -> None:
-        lack = RECURSIVE_VIEWS.lack(session_version(self._spark))
-        if lack is not None and any(w.args.get("recursive") for w in query.find_all(exp.With)):
-            raise errors.UnsupportedStatementError(lack)
 
     def frame_of(self, query: ParsedQuery) -> DataFrame:
         """Return the analysed frame of a query over no rows. An invalid one raises Spark's error.
