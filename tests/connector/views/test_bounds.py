@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from relstate.connector.sql import Database
+from relstate.connector.task_report import TaskReport
 from relstate.connector.views import full_refresh, local_run, runner
 from relstate.connector.views.bounds import RowBudget, StateBoundError
 from relstate.connector.views.frame import report_frame
@@ -32,6 +33,8 @@ CREATE = "CREATE MATERIALIZED VIEW viewed TBLPROPERTIES ('parallelism' = '4') AS
 RUNNING = "SELECT k, g, sum(v) OVER (ORDER BY k) AS s FROM t"
 VIEWS = {
     "one partition": RUNNING,
+    "a fragment before it": "SELECT place, sum(n) OVER (ORDER BY place) AS s FROM "
+    "(SELECT abs(k) AS place, sum(v) AS n FROM t GROUP BY abs(k))",
     "fragments after it": f"SELECT g, max(s) AS high, count(*) AS n FROM ({RUNNING}) GROUP BY g",
     "most in one partition": "SELECT k, sum(v) OVER (PARTITION BY one ORDER BY k) AS s FROM t",
     "pairs": "SELECT k, name FROM t JOIN names ON one = id",
@@ -83,6 +86,28 @@ def test_a_job_that_reads_much_state_is_given_up(db: Database, name: str) -> Non
         db.store.write("names", [{"id": 1, "name": "b"}])
         assert db.refresh().full == ("viewed",)
         hold(db, query)
+
+
+def test_the_tasks_after_one_that_gives_up_do_nothing(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In every unit, also if it would get rows of tasks that have not given up."""
+    reports: list[TaskReport] = []
+    from_json = TaskReport.from_json
+
+    def noted(text: str | bytes) -> TaskReport:
+        reports.append(from_json(text))
+        return reports[-1]
+
+    db.sql(f"{CREATE} {VIEWS['fragments after it']}")
+    put(db.store, 0, 1, 2, value=5)
+    monkeypatch.setattr(TaskReport, "from_json", noted)
+    with local_rows(IN_JOB, may_be_full=True):
+        assert db.refresh().full == ("viewed",)
+
+    last = max(number for report in reports for number in report.parts)
+    units = {report.unit for report in reports if report.given_up and last in report.parts}
+    assert units == {0, 1, 2, 3}
 
 
 def test_a_run_in_the_driver_that_reads_much_state_is_not_begun_again_by_tasks(
