@@ -27,6 +27,8 @@ KEPT_ERRORS = (errors.CommitError, errors.StorageError, errors.SessionError, err
 """Errors that have nothing to do with a view or its rows."""
 # As an executor names the group whose sum overflows.
 _GROUP = re.compile(r" in the group with .*(?=; correct)", re.DOTALL)
+# What the code of the driver raises if it is wrong: it would be raised again for ever.
+_DEFECTS = TypeError, AttributeError, NameError, LookupError, AssertionError
 _RECURSION_LIMIT = re.compile(r"RECURSION_\w+_EXCEEDED")
 
 _logger = logging.getLogger(__name__)
@@ -110,4 +112,4 @@ def is_of_machine(error: Exception) -> bool:
         return isinstance(
             error, (errors.CommitError, errors.FilesystemError, errors.StorageFullError)
         )
-    return failure_kind(error) is FailureKind.MACHINE
+    return not isinstance(error, _DEFECTS) and failure_kind(error) is FailureKind.MACHINE

@@ -12,6 +12,7 @@ import pytest
 from relstate.connector.commits import Commit
 from relstate.connector.sql import Database
 from relstate.connector.views import retries
+from relstate.connector.views.merges import Merges
 from relstate.connector.views.refresh import Refreshed
 from relstate.connector.views.runner import JobRunner
 from relstate.connector.views.stream import ViewStream
@@ -143,8 +144,10 @@ def test_progress_is_reported_when_all_is_processed(
     """When processAllAvailable returns, lastProgress has the commit that it waited for."""
     advance = stream._views.advance
 
-    def slow_advance(names: Sequence[str] | None, skipped: Set[int]) -> Refreshed:
-        done = advance(names, skipped)
+    def slow_advance(
+        names: Sequence[str] | None, skipped: Set[int], merges: Merges | None
+    ) -> Refreshed:
+        done = advance(names, skipped, merges)
         time.sleep(0.3)
         return done
 
@@ -330,6 +333,21 @@ def test_a_failure_of_the_machines_is_tried_again(
     assert read_failure(db.store.environment, view_id) is None
     reported = [text for p in stream.recentProgress for text in p["failed"].values()]
     assert all("ExecutorLostFailure" in text and "correct the row" not in text for text in reported)
+
+
+def test_a_defect_of_the_driver_ends_it(
+    db: Database, stream: ViewStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing waits for ever: what would be raised by every try is raised to those who wait."""
+
+    def wrong(*arguments: object) -> Refreshed:
+        raise TypeError("takes 2 positional arguments but 3 were given")
+
+    monkeypatch.setattr(stream._views, "advance", wrong)
+    put(db.store, 1)
+    with pytest.raises(TypeError, match="3 were given"):
+        stream.processAllAvailable()
+    assert not stream.isActive
 
 
 def test_available_now(db: Database) -> None:
