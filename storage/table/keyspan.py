@@ -163,12 +163,12 @@ def disjoint_groups(
     primary = [(span.least, span.greatest) for span in key_spans]
     return [
         group
-        for neighbours in _separate(range(len(spans)), primary)
-        for group in _separate(neighbours, spans)
+        for neighbours in separate(range(len(spans)), primary)
+        for group in separate(neighbours, spans)
     ]
 
 
-def _separate(numbers: Sequence[int], spans: Sequence[tuple[bytes, bytes]]) -> list[list[int]]:
+def separate(numbers: Sequence[int], spans: Sequence[tuple[bytes, bytes]]) -> list[list[int]]:
     """Return some numbers in groups: the spans of those in different groups do not overlap.
 
     ``spans``: the first and the last key of each number, which is its index.

@@ -27,7 +27,8 @@ from ..segment.block import Block, join_small
 from ..segment.key import LEAST_PREFIX_BYTES
 from ..segment.search import KeyRanges
 from ..segment.segment import SegmentFile
-from .keyspan import KeySpan, disjoint_groups
+from .keydivision import KeyDivision
+from .keyspan import KeySpan
 from .scan import Bounds, Source, joined_ranges
 from .vnoderanges import VnodeRanges
 
@@ -43,12 +44,13 @@ Span: TypeAlias = tuple[bytes, bytes]
 class Run:
     """Files with rows of a table, none of which overlaps another, in the order of their keys.
 
-    ``key_span``: that of the primary keys. ``explain``: returns a better error of a file that turns
-    out to be missing while it arrives.
+    ``key_span``: that of the primary keys; ``rows``: how many entries there are. ``explain``:
+    returns a better error of a file that turns out to be missing while it arrives.
     """
 
     files: tuple[tuple[SegmentFile, Span], ...]
     key_span: KeySpan
+    rows: int
     explain: Callable[[SegmentMissingError], SegmentMissingError] | None = None
 
     @property
@@ -186,10 +188,12 @@ def reading_order(segments: Sequence[SequencedSegment], table_id: int) -> Sequen
     """Return the numbers of a table's segments in the order in which a scan comes to them."""
     tables = [segment.statistics_of(table_id) for segment in segments]
     spans = [(table.first_key, table.last_key) for table in tables]
-    groups = disjoint_groups([KeySpan.around([table]) for table in tables], spans)
+    division = KeyDivision.of(
+        [KeySpan.around([table]) for table in tables], spans, [table.rows for table in tables]
+    )
     return [
         number
-        for group in groups
+        for group in (division.shared, *division.groups)
         for number in sorted(group, key=lambda number: tables[number].first_key)
     ]
 
@@ -197,7 +201,8 @@ def reading_order(segments: Sequence[SequencedSegment], table_id: int) -> Sequen
 def _run(members: Sequence[tuple[SegmentFile, TableStatistics]]) -> Run:
     """Return the run of some files, which do not overlap."""
     files = ((file, (table.first_key, table.last_key)) for file, table in members)
-    return Run(tuple(files), KeySpan.around(table for _, table in members))
+    rows = sum(table.rows for _, table in members)
+    return Run(tuple(files), KeySpan.around(table for _, table in members), rows)
 
 
 def span_of(segment: SequencedSegment, table_id: int) -> Span:

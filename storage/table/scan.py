@@ -113,8 +113,10 @@ Bounds = tuple[bytes, bytes | None]
 _BATCH = Limits(rows=65_536, size=8 << 20)
 # Leaf pages that all sources of a merge may hold at once: a window has costs of its own.
 _LEAVES = 8192
-# The bounds of the part of a source; one alone needs no merge, and smaller blocks stay in caches.
-_LEAST_LEAVES, _MOST_LEAVES, _LONE_LEAVES = 4, 2048, 512
+# The bounds of the part of a source.
+_LEAST_LEAVES, _MOST_LEAVES = 4, 2048
+LONE_LEAVES = 512
+"""The leaf pages of a block of what needs no merge: smaller blocks stay in caches."""
 SORTED = Limits(rows=262_144, size=64 << 20)
 """How much a read in key order sorts in memory at once."""
 # Above so many bytes batches are not made one: an array of text holds 2 GiB.
@@ -134,15 +136,15 @@ class Scan:
 
     ``sources``: sorted runs, the newest first. ``decode`` makes a batch of a piece, ``keys_of``
     gives the primary keys of a batch as bytes; ``resolver`` chooses the visible version of a key.
-    ``groups``: numbers of sources; those of different groups have no row in common; None if any two
-    may have.
+    ``parts`` takes bounds and gives the sources in parts, of which no two have a row in common;
+    None if any two sources may have one.
     """
 
     sources: Sequence[Source]
     decode: Callable[[Piece], pa.RecordBatch]
     keys_of: Callable[[pa.RecordBatch], Bytes]
     resolver: Resolver
-    groups: Sequence[Sequence[int]] | None = None
+    parts: Callable[[Bounds], Iterable[Sequence[Source]]] | None = None
 
     def windows(
         self,
@@ -157,34 +159,10 @@ class Scan:
         ``leaves``: how many leaf pages all sources may hold, at least one each. ``in_order``:
         whether the windows have to come in key order.
         """
-        groups = self.groups
-        if in_order or groups is None:
-            groups = [range(len(self.sources))]
+        parts = [self.sources] if in_order or self.parts is None else self.parts(bounds)
         return chain.from_iterable(
-            self._merged(group, bounds, leaves, descending=descending, in_order=in_order)
-            for group in groups
-        )
-
-    def _merged(
-        self,
-        numbers: Sequence[int],
-        bounds: Bounds,
-        leaves: int | None,
-        *,
-        descending: bool,
-        in_order: bool,
-    ) -> Iterator[Window]:
-        """Yield the windows of a merge of some sources."""
-        sources = [self.sources[number] for number in numbers]
-        count = max(len(sources), 1)
-        if leaves is None:
-            leaves = max(_LEAVES, _LEAST_LEAVES * count)
-        share = min(max(leaves // count, 1), _LONE_LEAVES if count == 1 else _MOST_LEAVES)
-        return merge(
-            [source(bounds, share, descending) for source in sources],
-            self.resolver,
-            descending=descending,
-            in_order=in_order,
+            _merged(part, self.resolver, bounds, leaves, descending=descending, in_order=in_order)
+            for part in parts
         )
 
     def batches(self, ranges: Sequence[Bounds]) -> Iterator[pa.RecordBatch]:
@@ -234,6 +212,28 @@ def _taken_in_parts(
             for number in np.unique(owners[rows]).tolist()
         ]
         yield pa.concat_batches(taken).take(pa.array(np.argsort(by_owner, kind="stable")))
+
+
+def _merged(
+    sources: Sequence[Source],
+    resolver: Resolver,
+    bounds: Bounds,
+    leaves: int | None,
+    *,
+    descending: bool,
+    in_order: bool,
+) -> Iterator[Window]:
+    """Yield the windows of a merge of some sources."""
+    count = max(len(sources), 1)
+    if leaves is None:
+        leaves = max(_LEAVES, _LEAST_LEAVES * count)
+    share = min(max(leaves // count, 1), LONE_LEAVES if count == 1 else _MOST_LEAVES)
+    return merge(
+        [source(bounds, share, descending) for source in sources],
+        resolver,
+        descending=descending,
+        in_order=in_order,
+    )
 
 
 def joined_ranges(source: Source, ranges: Sequence[Bounds]) -> Source:

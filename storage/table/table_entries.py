@@ -29,7 +29,7 @@ from ..segment.search import KeyRanges
 from .dividedfiles import files_of
 from .encoding import Encoding
 from .keychunks import Sample, key_chunks
-from .keyspan import disjoint_groups
+from .keydivision import KeyDivision
 from .lookup import Lookup
 from .resolve import Keep, Resolver, keep_all, keep_visible
 from .run import sampled_rows
@@ -149,17 +149,22 @@ class TableEntries:
             within = ranges
         runs = self._files.runs_of(self._every_range if within is None else within)
         sources = [run.source if ranges is None else run.source_of(ranges) for run in runs]
-        disjoint = None
+        parts = None
         if newest is not None:
             sources.insert(0, _source_of(newest, ranges))
         elif not self._may_divide:
-            disjoint = disjoint_groups([run.key_span for run in runs], [run.span for run in runs])
+            division = KeyDivision.of(
+                [run.key_span for run in runs],
+                [run.span for run in runs],
+                [run.rows for run in runs],
+            )
+            parts = partial(division.parts, sources, self.encoding.prefix.size)
         return Scan(
             sources=sources,
             decode=partial(self.decode, columns=columns),
             keys_of=self.encoding.primary_keys,
             resolver=self._resolver_of(keep_visible(self._time), self._time, columns or None),
-            groups=disjoint,
+            parts=parts,
         )
 
     def sorts_in_memory(self, newest: Block | None) -> bool:

@@ -140,7 +140,7 @@ def wide_store() -> Iterator[Store]:
 def counted(store: Store, where: str | None, *, ordered: bool, patch: Any) -> tuple[int, int, int]:
     """Return (rows, decoded pieces, windows of merges) of a read."""
     windows = 0
-    merged = Scan._merged
+    merged = Scan.windows
 
     def counting(scan: Scan, *arguments: Any, **named: Any) -> Iterator[Any]:
         nonlocal windows
@@ -148,7 +148,7 @@ def counted(store: Store, where: str | None, *, ordered: bool, patch: Any) -> tu
             windows += 1
             yield window
 
-    patch.setattr(Scan, "_merged", counting)
+    patch.setattr(Scan, "windows", counting)
     plan = store.read_plan("t")
     plan = plan if where is None else plan.filtered(where)
     encoding = RowEncoding(plan.definition, plan.vnode_count)
