@@ -12,8 +12,6 @@ Does not know: what the calls mean.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
@@ -22,7 +20,6 @@ from relstate.storage import OP_COLUMN, types
 from .executor.keyed_rows import GROUP_COLUMN, ROW_COLUMN, first_column
 from .plan.node import Order
 from .plan.recompute import GroupCall, GroupRecompute, KeyedRecompute, WindowRecompute
-from .plan.session import SessionRecompute
 from .wire import MESSAGE, TARGET
 
 # Each control row, and the rows of each key, are evaluated on their own.
@@ -36,8 +33,6 @@ def evaluated(node: KeyedRecompute, rows: DataFrame) -> DataFrame:
     """
     if isinstance(node, GroupRecompute):
         result = _aggregated(node, rows)
-    elif isinstance(node, SessionRecompute):
-        result = with_sessions(node, _KEY, rows)
     else:
         assert isinstance(node, WindowRecompute)
         result = _windowed(node, rows)
@@ -69,22 +64,6 @@ def _windowed(node: WindowRecompute, rows: DataFrame) -> DataFrame:
         ]
         rows = _sorted(rows, order).select("*", *functions)
     return rows
-
-
-def with_sessions(node: SessionRecompute, key: Sequence[str], rows: DataFrame) -> DataFrame:
-    """Return rows with their sessions; ``key``: the columns that tell the groups apart.
-
-    A row begins a session unless an earlier row of its group ends at its start, or later.
-    """
-    start, end = types.quoted(node.start), types.quoted(node.end)
-    group = f"PARTITION BY {', '.join(map(types.quoted, key))}"
-    before = f"{group} ORDER BY {start} ROWS BETWEEN UNBOUNDED PRECEDING AND"
-    is_first = f"CASE WHEN {start} <= _end_before THEN 0 ELSE 1 END"
-    session = f"{group}, _session"
-    bounds = f"'start', min({start}) OVER ({session}), 'end', max({end}) OVER ({session})"
-    rows = rows.selectExpr("*", f"max({end}) OVER ({before} 1 PRECEDING) AS _end_before")
-    rows = rows.selectExpr("*", f"sum({is_first}) OVER ({before} CURRENT ROW) AS _session")
-    return rows.selectExpr("*", f"named_struct({bounds}) AS {types.quoted(node.session.name)}")
 
 
 def _sorted(rows: DataFrame, order: tuple[Order, ...] = ()) -> DataFrame:

@@ -25,6 +25,7 @@ from .exchange import PacketOutput, RowOutput, TaskOutput
 from .executor.changes import SelectStep, Step
 from .executor.executor import LEFT_ROW, PAIR, PART_COLUMN, SIDE_COLUMN
 from .executor.keyed_rows import row_fields
+from .executor.session_step import SessionStep
 from .job import ViewJob
 from .join_rows import (
     AnyJoin,
@@ -42,6 +43,7 @@ from .plan.materialize import Materialize
 from .plan.node import Names, Node
 from .plan.recompute import KeyedRecompute
 from .plan.recursion import Recursion
+from .plan.session import SessionRecompute
 from .plan.shared import Shared
 from .plan.stateless import Filter, Output, Project, Scan, Union
 from .recursion import recursive_rows
@@ -186,7 +188,11 @@ class _FrameBuilder:
         first, second = self._job.plan.operators_of(node)
         if not is_colocated(node):
             flow = self._shuffled([flow], distribution_of(node))
-        flow = self._run(flow.with_executor(self._job.step(first), row_fields(node)))
+        flow = flow.with_executor(self._job.step(first), row_fields(node))
+        if isinstance(node, SessionRecompute):
+            flow = flow.with_step(SessionStep(node))
+            return flow.with_executor(self._job.step(second), node.fields)
+        flow = self._run(flow)
         if isinstance(node, Recursion):
             # Spark reads the rows at every level: a job of its own keeps them.
             rows = recursive_rows(node, _frame(flow).localCheckpoint())

@@ -21,7 +21,9 @@ from relstate.storage import Environment, arrow, location_of, types
 from .bounds import GivenUpError, StateBoundError
 from .elements import element_bytes, element_count, element_rows, makes_elements
 from .executor.changes import chunk_schema, empty_chunk
+from .executor.keyed_rows import row_fields
 from .executor.next_moments import NextMoments
+from .executor.session_step import SessionStep
 from .job import JobOutput, ViewJob
 from .join_rows import AnyJoin, candidate_fields, match_condition, side_step
 from .local_expressions import LocalEvaluator
@@ -32,6 +34,7 @@ from .plan.generate import Generate, OneRow, Source
 from .plan.join import Join
 from .plan.materialize import Materialize
 from .plan.node import Expression, Node, walk
+from .plan.session import SessionRecompute
 from .plan.shared import Shared
 from .plan.stateless import Filter, Project, Scan, Union
 from .plan.temporal import TemporalFilter
@@ -52,8 +55,8 @@ LOCAL_BYTES = 32 << 20
 """Bytes of these rows: a run holds a few times as much in the driver's memory."""
 STATE_ROWS = 4 * LOCAL_ROWS
 """Rows that its executors may read of their state."""
-# A window reads the rows that follow a change in its partition: of more changes the state that a
-# run may read does not suffice.
+# A window reads the rows that follow a change in its partition, and sessions all of their group: of
+# more changes the state that a run may read does not suffice.
 _WINDOW_SHARE = 4
 
 _logger = logging.getLogger(__name__)
@@ -71,6 +74,7 @@ _LOCAL_NODES = (
     TopN,
     TemporalFilter,
     OrderedWindow,
+    SessionRecompute,
     Shared,
     Materialize,
 )
@@ -79,8 +83,8 @@ _LOCAL_NODES = (
 def can_run_locally(plan: ViewPlan) -> bool:
     """Return whether no operator of a plan needs a job of Spark.
 
-    Functions that make rows of maps or JSON, and aggregates, windows and sessions that Spark
-    evaluates again, are evaluated in tasks only.
+    Functions that make rows of maps or JSON, and aggregates and windows that Spark evaluates again,
+    are evaluated in tasks only.
     """
     return all(
         makes_elements(node) if isinstance(node, Generate) else isinstance(node, _LOCAL_NODES)
@@ -90,7 +94,9 @@ def can_run_locally(plan: ViewPlan) -> bool:
 
 def is_small(job: ViewJob) -> bool:
     """Return whether a job takes in so few changes that it should run in the driver."""
-    has_window = any(isinstance(node, OrderedWindow) for node in walk(job.plan.root))
+    has_window = any(
+        isinstance(node, OrderedWindow | SessionRecompute) for node in walk(job.plan.root)
+    )
     most = LOCAL_ROWS // _WINDOW_SHARE if has_window else LOCAL_ROWS
     is_short = all(read.rows <= most for read in job.reads)
     return is_short and sum(read.stored_bytes for read in job.reads) <= LOCAL_BYTES
@@ -179,6 +185,8 @@ class _LocalRun:
                 return self._collected(map(self.rows_of, node.inputs), node.fields)
             case Join() | AsofJoin() | BroadcastJoin():
                 return self._joined(node)
+            case SessionRecompute():
+                return self._with_sessions(node)
             case Shared():
                 return self._share(node)
             case _:
@@ -242,6 +250,11 @@ class _LocalRun:
                 chunk = self._filtered(chunk, fields, match_condition(node.condition))
             chunk = self._executed(operator, chunk, node.fields)
         return chunk
+
+    def _with_sessions(self, node: SessionRecompute) -> pa.RecordBatch:
+        first, second = self._job.plan.operators_of(node)
+        chunk = self._executed(first, self.rows_of(node.child), row_fields(node))
+        return self._executed(second, SessionStep(node).run(chunk), node.fields)
 
     def _executed(
         self, operator: Operator, chunk: pa.RecordBatch, fields: tuple[types.Field, ...]

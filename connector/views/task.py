@@ -197,7 +197,8 @@ class FragmentTask:
     def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         started = environment_of(self.target.path).now()
         received = Received.of(batches, self.fields)
-        unit = self._unit({target for target, _ in received.control})
+        # A report of a task that has given up goes to all units, without a shuffle to this one.
+        unit = self._unit({target for target, message in received.control if not message})
         first, chunk = self.steps[0], received.chunk
         assert isinstance(first, ExecutorStep)
         rows = first.count_rows(chunk, unit)

@@ -178,7 +178,8 @@ class ViewPlan:
         if not operators:
             return tuple(sources)
         # Between the executors of these rows are shuffled.
-        is_shuffled = isinstance(node, KeyedRecompute) or is_broadcast(node)
+        is_of_spark = isinstance(node, KeyedRecompute) and node.is_of_spark
+        is_shuffled = is_of_spark or is_broadcast(node)
         stages = [operators[:1], operators[1:]] if is_shuffled else [operators]
         if is_colocated(node):
             (below,) = sources

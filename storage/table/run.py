@@ -27,7 +27,6 @@ from ..segment.block import Block, join_small
 from ..segment.key import LEAST_PREFIX_BYTES
 from ..segment.search import KeyRanges
 from ..segment.segment import SegmentFile
-from .keydivision import KeyDivision
 from .keyspan import KeySpan
 from .scan import Bounds, Source, joined_ranges
 from .vnoderanges import VnodeRanges
@@ -186,6 +185,8 @@ def sorted_runs(
 
 def reading_order(segments: Sequence[SequencedSegment], table_id: int) -> Sequence[int]:
     """Return the numbers of a table's segments in the order in which a scan comes to them."""
+    from .keydivision import KeyDivision
+
     tables = [segment.statistics_of(table_id) for segment in segments]
     spans = [(table.first_key, table.last_key) for table in tables]
     division = KeyDivision.of(

@@ -29,7 +29,6 @@ from ..segment.search import KeyRanges
 from .dividedfiles import files_of
 from .encoding import Encoding
 from .keychunks import Sample, key_chunks
-from .keydivision import KeyDivision
 from .lookup import Lookup
 from .resolve import Keep, Resolver, keep_all, keep_visible
 from .run import sampled_rows
@@ -153,6 +152,8 @@ class TableEntries:
         if newest is not None:
             sources.insert(0, _source_of(newest, ranges))
         elif not self._may_divide:
+            from .keydivision import KeyDivision
+
             division = KeyDivision.of(
                 [run.key_span for run in runs],
                 [run.span for run in runs],

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from relstate.connector.views.evaluation import with_sessions
 from relstate.connector.views.plan.aggregate import Aggregate, Call
 from relstate.connector.views.plan.asof_join import AsofJoin
 from relstate.connector.views.plan.broadcast_join import BroadcastJoin
@@ -85,7 +84,7 @@ def evaluated(node: Node, tables: Mapping[str, DataFrame]) -> DataFrame:
             ]
             return inputs[0].selectExpr("*", *calls)
         case SessionRecompute():
-            return with_sessions(node, node.group, inputs[0]).select(*map(quoted, node.names))
+            return _with_sessions(node, inputs[0]).select(*map(quoted, node.names))
         case Recursion():
             relations = {
                 own.name: relation(own, inputs[0].where(f"{quoted(node.number)} = {position}"))
@@ -224,3 +223,19 @@ def _first(node: TopN, rows: DataFrame) -> DataFrame:
     result = result.where(f"_place > {node.offset} AND _place <= {node.offset + node.limit}")
     rank = [] if node.rank is None else [f"_place AS {quoted(node.rank.name)}"]
     return result.selectExpr(*map(quoted, rows.columns), *rank)
+
+
+def _with_sessions(node: SessionRecompute, rows: DataFrame) -> DataFrame:
+    """Return rows with their sessions, as window functions of Spark find them.
+
+    A row begins a session unless an earlier row of its group ends at its start, or later.
+    """
+    start, end = quoted(node.start), quoted(node.end)
+    group = f"PARTITION BY {', '.join(map(quoted, node.group))}"
+    before = f"{group} ORDER BY {start} ROWS BETWEEN UNBOUNDED PRECEDING AND"
+    is_first = f"CASE WHEN {start} <= _end_before THEN 0 ELSE 1 END"
+    session = f"{group}, _session"
+    bounds = f"'start', min({start}) OVER ({session}), 'end', max({end}) OVER ({session})"
+    rows = rows.selectExpr("*", f"max({end}) OVER ({before} 1 PRECEDING) AS _end_before")
+    rows = rows.selectExpr("*", f"sum({is_first}) OVER ({before} CURRENT ROW) AS _session")
+    return rows.selectExpr("*", f"named_struct({bounds}) AS {quoted(node.session.name)}")

@@ -1,8 +1,9 @@
-"""Keyed recompute: operators that Spark evaluates again over all rows of the keys that changed.
+"""Keyed recompute: operators that are evaluated again over all rows of the keys that changed.
 
 A *key* is a group of a GROUP BY or a partition of a window. What such an operator returns for a key
-depends only on the input rows of that key. Its executors keep the input rows and the output rows;
-Spark evaluates the calls, whose text is its own SQL, over the input rows of the changed keys.
+depends only on the input rows of that key. Its executors keep the input rows and the output rows.
+Between them Spark evaluates the calls, whose text is its own SQL, over the input rows of the keys
+that changed; sessions, which are no call, are found by the tasks themselves.
 
 Does not know: how an operator is maintained (executor), or what a call means.
 """
@@ -68,6 +69,11 @@ class KeyedRecompute(Grouped):
     def is_append_only(self) -> bool:
         """False: an inserted row can change the output for all rows of its group."""
         return False
+
+    @property
+    def is_of_spark(self) -> bool:
+        """Whether Spark evaluates it, by default; otherwise tasks do, without a shuffle for it."""
+        return True
 
     @property
     def is_never_empty(self) -> bool:

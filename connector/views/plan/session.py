@@ -54,6 +54,11 @@ class SessionRecompute(KeyedRecompute):
         """The child's fields and the session."""
         return (*self.child.fields, self.session)
 
+    @property
+    def is_of_spark(self) -> bool:
+        """False: a step between the executors finds the sessions."""
+        return False
+
     @cached_property
     def key(self) -> Names:
         """The group and the rest of the child's key."""

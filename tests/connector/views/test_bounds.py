@@ -37,6 +37,10 @@ VIEWS = {
     "(SELECT abs(k) AS place, sum(v) AS n FROM t GROUP BY abs(k))",
     "fragments after it": f"SELECT g, max(s) AS high, count(*) AS n FROM ({RUNNING}) GROUP BY g",
     "most in one partition": "SELECT k, sum(v) OVER (PARTITION BY one ORDER BY k) AS s FROM t",
+    "an expression after these": f"SELECT g, max(s) + 1 AS high FROM ({RUNNING}) GROUP BY g",
+    "sessions": "SELECT early, session_window.start AS start, count(*) AS n "
+    "FROM (SELECT k < 350 AS early, timestamp_seconds(k * 40 + k % 3 * 30) AS at FROM t) "
+    "GROUP BY early, session_window(at, '1 minute')",
     "pairs": "SELECT k, name FROM t JOIN names ON one = id",
     "counted pairs": "SELECT name, count(*) AS n FROM t JOIN names ON one = id GROUP BY name",
 }
