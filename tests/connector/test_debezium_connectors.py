@@ -26,6 +26,7 @@ from relstate.storage.errors import (
     SessionError,
     UnknownOperationError,
 )
+from support.versions import TIME_FUNCTIONS, needs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -225,6 +226,7 @@ def test_a_time_needs_spark_s_type(spark: SparkSession) -> None:
 
 
 @pytest.mark.usefixtures("time_type")
+@needs(TIME_FUNCTIONS)
 def test_times_are_read_in_the_unit_of_their_schema(spark: SparkSession) -> None:
     """Milliseconds, microseconds, nanoseconds and text; without a schema by ``timestamps``."""
     cases: list[tuple[Any, str | None]] = [
@@ -250,9 +252,21 @@ def test_times_are_read_in_the_unit_of_their_schema(spark: SparkSession) -> None
 @pytest.mark.parametrize(
     ("data_type", "value", "name", "text"),
     [
-        ("TIME(6)", 5, None, "timestamps='millis'"),
-        ("TIME(6)", 90_000_000, f"{DEBEZIUM}.Time", "has 90000000 of"),
-        ("TIME(6)", "10:20:30+01:00", f"{DEBEZIUM}.ZonedTime", r"has 10:20:30\+01:00"),
+        pytest.param("TIME(6)", 5, None, "timestamps='millis'", marks=needs(TIME_FUNCTIONS)),
+        pytest.param(
+            "TIME(6)",
+            90_000_000,
+            f"{DEBEZIUM}.Time",
+            "has 90000000 of",
+            marks=needs(TIME_FUNCTIONS),
+        ),
+        pytest.param(
+            "TIME(6)",
+            "10:20:30+01:00",
+            f"{DEBEZIUM}.ZonedTime",
+            r"has 10:20:30\+01:00",
+            marks=needs(TIME_FUNCTIONS),
+        ),
         ("STRING", "BM4=", f"{CONNECT}.Decimal", "decimal.handling.mode"),
         ("DECIMAL(3,2)", in_base64(1000), f"{CONNECT}.Decimal", "a DECIMAL that holds"),
         ("DECIMAL(38,0)", in_base64(1 << 140), f"{CONNECT}.Decimal", "a DECIMAL that holds"),

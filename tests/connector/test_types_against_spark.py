@@ -21,6 +21,7 @@ from relstate.storage.schema.ddl import parse_columns, parse_type
 from relstate.storage.schema.schema import KeyColumn
 from relstate.storage.schema.type_json import from_json, to_json
 from support.datatypes import all_types, value_types
+from support.versions import PRECISE_TIMES, needs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,12 +54,14 @@ def parsed(text: str) -> t.DataType:
         return t.Struct(parse_columns(text))
 
 
+@needs(PRECISE_TIMES)
 def test_spark_reads_ddl_alike(spark: SparkSession) -> None:
     """Every name, synonym and spelling of a type means the same to Spark."""
     for text in TYPES:
         assert to_json(parsed(text)) == DataType.fromDDL(text).jsonValue(), text
 
 
+@needs(PRECISE_TIMES)
 def test_spark_reads_what_is_written(spark: SparkSession) -> None:
     """Spark reads the DDL of a type as that type."""
     for text in TYPES:

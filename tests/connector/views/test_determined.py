@@ -8,6 +8,7 @@ import pytest
 
 from relstate.connector.views.determined import determined_fields
 from support.plans import FakeTables
+from support.versions import skip_if_lacking
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,6 +79,7 @@ def test_what_depends_on_the_order_of_rows_is_not_determined(
     query: str, exact: str, unordered: str, spark: SparkSession
 ) -> None:
     """All other columns are, and of a collected list the elements."""
+    skip_if_lacking(query)
     from relstate.connector.views.planner.view import plan_view
 
     plan = plan_view(spark, TABLES, query)
@@ -104,6 +106,7 @@ def test_rows_that_are_chosen_by_such_a_value_are_not_determined(
     query: str, spark: SparkSession
 ) -> None:
     """Not even their number is."""
+    skip_if_lacking(query)
     from relstate.connector.views.planner.view import plan_view
 
     assert determined_fields(plan_view(spark, TABLES, query)) is None

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from relstate.connector.spark.capabilities import QUALIFY
 from relstate.connector.sql import planned_query
 from relstate.storage import errors
+from support.versions import needs
 
 if TYPE_CHECKING:
     from relstate.connector.sql import Database
@@ -158,6 +160,7 @@ EARLY = {
 }
 
 
+@needs(QUALIFY)
 @pytest.mark.parametrize("driver_bytes", [0, 1 << 20], ids=["tasks", "driver"])
 def test_the_check_evaluates_no_row_in_quarantine(
     db: Database, driver_bytes: int, monkeypatch: pytest.MonkeyPatch

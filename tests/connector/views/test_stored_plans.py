@@ -15,6 +15,7 @@ from relstate.storage import NewView, Store, errors
 from support.catalogue import CATALOGUE, OVER_VIEWS, RECOMPUTED, TIMED
 from support.moving import TABLES
 from support.stores import StoreMaker, stored_row, unsynced, upsert
+from support.versions import skip_if_lacking
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -131,6 +132,7 @@ def test_a_forged_plan_is_refused_before_anything_runs(
     query: str, change: Callable[[Any], None], problem: str, db: Database
 ) -> None:
     """A refresh raises CorruptionError with the view's name, and Spark evaluates nothing."""
+    skip_if_lacking(query)
     forge(db, query, change)
 
     with pytest.raises(errors.CorruptionError, match=problem) as raised:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from relstate.storage import Kind, Proposal, SegmentRecord, Store
 from relstate.storage.log.segment_record import KEY_BOUND_BYTES
@@ -142,7 +143,7 @@ def test_a_scan_after_upserts_merges_no_whole_files(
     merged: list[int] = []
     whole = resolve._first_of_equal_keys
 
-    def counted(blocks: Sequence[Block]) -> resolve.Positions:
+    def counted(blocks: Sequence[Block]) -> NDArray[np.int64]:
         merged.append(sum(map(len, blocks)))
         return whole(blocks)
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from relstate.connector.spark.capabilities import ASOF_JOIN
 from relstate.storage import errors
+from support.versions import needs, skip_if_lacking
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -166,6 +168,7 @@ def test_a_query_that_cannot_be_maintained_is_refused_with_the_reason(
     query: str, planned: Callable[[str], Materialize]
 ) -> None:
     """A view that could differ from its query is not created; the error names the part."""
+    skip_if_lacking(query)
     with pytest.raises(errors.UnsupportedStatementError) as caught:
         planned(query)
     assert REFUSED[query].lower() in str(caught.value).lower()
@@ -287,6 +290,7 @@ def test_a_text_is_not_compared_with_a_number_out_of_ansi_mode(
         spark.conf.unset("spark.sql.ansi.enabled")
 
 
+@needs(ASOF_JOIN)
 @pytest.mark.parametrize("on", ["t.g = u.name", "u.x < t.id"])
 @pytest.mark.parametrize("match", ["(t.x, t.g) < (u.k, u.g)", "(u.x, 'a') >= (t.id, t.g)"])
 def test_an_asof_join_with_the_next_tuple_is_refused(

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from relstate.connector.spark.capabilities import RECURSIVE_VIEWS
 from relstate.connector.views.operators import plan_from_json
 from relstate.connector.views.plan.node import plan_lines, walk
 from relstate.connector.views.plan.recursion import Recursion
 from relstate.connector.views.plan.shared import Shared
 from relstate.connector.views.viewplan import ViewPlan
+from support.versions import needs
 
 if TYPE_CHECKING:
     from relstate.connector.views.plan.materialize import Materialize
@@ -48,6 +50,7 @@ def test_what_is_read_twice_is_planned_once(query: str, planned: Planned) -> Non
     assert [fragment.inputs for fragment in ViewPlan(plan).fragments][1:] == [(1,)]
 
 
+@needs(RECURSIVE_VIEWS)
 def test_a_recursion_that_is_read_twice_runs_once(planned: Planned) -> None:
     """Names of columns that are those of fields in one of its places only do not keep it apart."""
     plan = planned(
