@@ -28,13 +28,14 @@ TIME_FUNCTIONS = Capability("time_from_micros", (4, 2))
 LOCAL_SECONDS = Capability("unix_seconds of a TIMESTAMP_NTZ", (4, 2))
 CHECKED_TRUNCATION = Capability("the overflow of date_trunc as an error", (4, 2))
 EQUAL_RECURSIONS = Capability("a comparison of two plans with a recursion", (4, 2))
-LEGACY_CORRELATIONS = Capability("corr with legacy.statisticalAggregate in ANSI mode", (4, 2))
+EQUAL_VALUES = Capability("corr of equal values in ANSI mode", (4, 3))
 
 # What the text of a query needs, by how it is written.
 _SYNTAX = {
     r"\bQUALIFY\b": QUALIFY,
     r"\bASOF JOIN\b": ASOF_JOIN,
     r"\bWITH RECURSIVE\b": RECURSIVE_VIEWS,
+    r"\bcorr\(id, x\)": EQUAL_VALUES,
     r"^TABLE \w+ \|": SINGLE_PIPES,
     r"PIVOT \(.*\) AS \w+$": NAMED_PIVOT,
     r"\b(collect_list|array_agg)\(.*(RESPECT|IGNORE) NULLS": NULLS_OF_LISTS,
