@@ -26,8 +26,8 @@ from ..segment.block import Block
 from .keyspan import KeySpan, disjoint_groups, separate
 from .scan import LONE_LEAVES, Bounds, Source
 
-Span: TypeAlias = tuple[bytes, bytes]
-"""The least and the greatest primary key of a run."""
+# The least and the greatest primary key of a run.
+_PrimarySpan: TypeAlias = tuple[bytes, bytes]
 
 # Of rows that are divided the positions are in memory: some 50 bytes each.
 _MOST_SHARED_ROWS = 1 << 20
@@ -72,9 +72,10 @@ class KeyDivision:
     def parts(
         self, sources: Sequence[Source], prefix_bytes: int, bounds: Bounds
     ) -> Iterator[Sequence[Source]]:
-        """Yield the sources of each group, the newest first, which are those of the runs.
+        """Yield the sources of each group, the newest first, for a scan within bounds.
 
-        What they have within bounds; ``prefix_bytes``: what precedes the primary key in a full key.
+        ``sources``: those of the runs, by their numbers. ``prefix_bytes``: what precedes the
+        primary key in a full key.
         """
         divided = {
             number: [
@@ -110,8 +111,9 @@ class KeyDivision:
 def _source_of(
     blocks: Sequence[Block], _bounds: Bounds, _leaves: int, descending: bool
 ) -> Iterator[Block]:
-    """Yield blocks that were read within the bounds."""
-    return reversed(blocks) if descending else iter(blocks)
+    """Yield blocks that were read within the bounds; only scans in no order are divided."""
+    assert not descending
+    return iter(blocks)
 
 
 def _few(rows: Sequence[int]) -> list[int]:
@@ -123,7 +125,7 @@ def _few(rows: Sequence[int]) -> list[int]:
     return fewest
 
 
-def _shared(few: Sequence[int], primary: Sequence[Span]) -> list[int]:
+def _shared(few: Sequence[int], primary: Sequence[_PrimarySpan]) -> list[int]:
     """Return those of a few runs that have keys between those of others.
 
     ``few``: by their rows, ascending: of two with the same keys the one with fewer is shared.

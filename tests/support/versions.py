@@ -20,6 +20,7 @@ SPARK = version("pyspark")
 # What relstate passes to Spark as it is, and tests have in their queries.
 NAMED_PIVOT = Capability("PIVOT (…) AS name", (4, 2))
 COUNTER_FUNCTIONS = Capability("collect_union or counter_diff", (4, 3))
+UNPIVOTED_GROUPS = Capability("a name of several columns in UNPIVOT", (4, 3))
 NULLS_OF_LISTS = Capability("collect_list(…) RESPECT NULLS", (4, 2))
 FILTERED_WINDOWS = Capability("FILTER before OVER", (4, 2))
 GRAND_TOTALS = Capability("a row of GROUPING SETS (()) over no rows", (4, 2))
@@ -37,6 +38,7 @@ _SYNTAX = {
     r"\bWITH RECURSIVE\b": RECURSIVE_VIEWS,
     r"\bcorr\(id, x\)": EQUAL_VALUES,
     r"^TABLE \w+ \|": SINGLE_PIPES,
+    r"\bUNPIVOT \(\(": UNPIVOTED_GROUPS,
     r"PIVOT \(.*\) AS \w+$": NAMED_PIVOT,
     r"\b(collect_list|array_agg)\(.*(RESPECT|IGNORE) NULLS": NULLS_OF_LISTS,
     r"FILTER \(WHERE [^)]*\) OVER": FILTERED_WINDOWS,
@@ -54,8 +56,14 @@ def needs(capability: Capability) -> pytest.MarkDecorator:
     return pytest.mark.skipif(not has(capability), reason=str(capability.lack(SPARK)))
 
 
+def skip_without(capability: Capability) -> None:
+    """Skip the test that calls it where Spark lacks what it needs."""
+    if not has(capability):
+        pytest.skip(str(capability.lack(SPARK)))
+
+
 def skip_if_lacking(query: str) -> None:
-    """Skip a test of a query whose syntax the Spark of the tests lacks."""
+    """Skip the test that calls it where Spark lacks what the text of a query needs."""
     for pattern, capability in _SYNTAX.items():
-        if not has(capability) and re.search(pattern, query):
-            pytest.skip(str(capability.lack(SPARK)))
+        if re.search(pattern, query):
+            skip_without(capability)

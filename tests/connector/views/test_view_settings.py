@@ -13,7 +13,7 @@ from relstate.connector.views import runner
 from relstate.connector.views.view_settings import is_stored, stored_settings
 from relstate.storage import Store, errors
 from support.stores import unsynced
-from support.versions import EQUAL_VALUES, SPARK, has
+from support.versions import EQUAL_VALUES, skip_without
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -112,8 +112,8 @@ def test_a_view_has_the_rows_of_its_select_in_the_session_that_created_it(
     queries: Sequence[str],
 ) -> None:
     """When created, after refreshes in the driver and by jobs, and in a session with others."""
-    if "legacy.statisticalAggregate" in settings and not has(EQUAL_VALUES):
-        pytest.skip(str(EQUAL_VALUES.lack(SPARK)))
+    if "legacy.statisticalAggregate" in settings:
+        skip_without(EQUAL_VALUES)
     put(spark, store, 1, 2, 3)
     own = session_with(spark, settings)
     others = {"mapKeyDedupPolicy": "EXCEPTION", "ansi.enabled": "true", "session.timeZone": "UTC"}

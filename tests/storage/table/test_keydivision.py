@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import pairwise, product
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -29,10 +30,21 @@ KEYS = [
     LONG + b"\x00\x00",
     LONG + b"\x01",
 ]
-runs_of_keys = st.lists(
-    st.sets(st.tuples(st.sampled_from(PREFIXES), st.sampled_from(KEYS)), min_size=1),
-    min_size=2,
-    max_size=6,
+full_keys = st.tuples(st.sampled_from(PREFIXES), st.sampled_from(KEYS))
+runs_of_any_keys = st.lists(st.sets(full_keys, min_size=1), min_size=2, max_size=6)
+
+
+def loaded(cuts: Iterable[int]) -> list[set[tuple[bytes, bytes]]]:
+    """Return the runs of a load in key order: all keys in both vnodes, cut at some of them."""
+    bounds = [0, *sorted(cuts), len(KEYS)]
+    return [set(product(PREFIXES, KEYS[start:stop])) for start, stop in pairwise(bounds)]
+
+
+# A load of two files or more, and few rows that were written later.
+runs_after_a_load = st.builds(
+    lambda later, cuts: [*later, *loaded(cuts)],
+    st.lists(st.sets(full_keys, min_size=1, max_size=3), min_size=1, max_size=2),
+    st.sets(st.integers(1, len(KEYS) - 2), min_size=1),
 )
 
 
@@ -57,7 +69,8 @@ def division_of(runs: Sequence[set[tuple[bytes, bytes]]]) -> KeyDivision:
     )
 
 
-@given(runs_of_keys)
+@example([{(PREFIXES[1], key) for key in (KEYS[0], KEYS[-1])}, *loaded([5, len(KEYS) - 2])])
+@given(runs_of_any_keys | runs_after_a_load)
 def test_the_entries_of_a_key_are_in_one_group(runs: list[set[tuple[bytes, bytes]]]) -> None:
     """Every run is in one group, or its entries are divided, none lost and in their order."""
     division = division_of(runs)

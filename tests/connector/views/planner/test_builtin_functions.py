@@ -31,7 +31,7 @@ from support.case_run import run_case
 from support.plans import FakeTables
 from support.random_tables import Commit, Row, TableSpec
 from support.sources import ROOT
-from support.versions import COUNTER_FUNCTIONS, SPARK, has
+from support.versions import COUNTER_FUNCTIONS, has, skip_without
 from support.view_cases import Case, Step, View
 
 if TYPE_CHECKING:
@@ -94,8 +94,8 @@ def test_the_documentation_lists_every_function() -> None:
 @pytest.mark.parametrize("name", QUERIES)
 def test_functions_are_planned_as_listed(name: str, spark: SparkSession) -> None:
     """A SELECT of all functions of a list is kept by the executors of the list."""
-    if name in _WITH_NEWEST and not has(COUNTER_FUNCTIONS):
-        pytest.skip(str(COUNTER_FUNCTIONS.lack(SPARK)))
+    if name in _WITH_NEWEST:
+        skip_without(COUNTER_FUNCTIONS)
     assert keepers(spark, QUERIES[name]) == _KEEPERS[name]
 
 

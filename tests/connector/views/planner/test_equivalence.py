@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from relstate.connector.views.planner.equivalence import has_same_meaning
-from support.versions import EQUAL_RECURSIONS, SPARK, has
+from support.versions import EQUAL_RECURSIONS, skip_without
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,8 +48,8 @@ def test_two_readings_of_a_query_mean_the_same(
     query: str, spark: SparkSession, rows: Mapping[str, DataFrame]
 ) -> None:
     """Each reading has ids of its own, and no pair of readings differs by them."""
-    if query == _RECURSIVE and not has(EQUAL_RECURSIONS):
-        pytest.skip(str(EQUAL_RECURSIONS.lack(SPARK)))
+    if query == _RECURSIVE:
+        skip_without(EQUAL_RECURSIONS)
     readings = [spark.sql(query) for _ in range(12)]
 
     assert all(has_same_meaning(readings[0], reading) for reading in readings[1:])
